@@ -13,6 +13,7 @@ from __future__ import annotations
 import io
 import json
 import shutil
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -111,7 +112,7 @@ def read_parquet(
     columns: Sequence[str],
     options: Mapping[str, str],
     *,
-    holding: tuple[str, str] | None = None,
+    holding: Mapping[str, Sequence[Any]] | None = None,
     data: bytes | None = None,
 ) -> pa.Table:
     """Some columns of one data file.
@@ -119,8 +120,8 @@ def read_parquet(
     Args:
         table: Says where the store is; or the table's address.
         path: As in the table's log: URL-encoded, relative to the table.
-        holding: Column and value. Row groups whose statistics exclude the value are left out;
-            the others are read as a whole.
+        holding: Sorted values by column. Row groups whose statistics exclude all values of one are
+            left out; the others are read as a whole.
         data: The file, where it was read already.
 
     Raises:
@@ -135,25 +136,32 @@ def read_parquet(
 
 
 def _rows_of(
-    source: pa.NativeFile, columns: Sequence[str], holding: tuple[str, str] | None
+    source: pa.NativeFile, columns: Sequence[str], holding: Mapping[str, Sequence[Any]] | None
 ) -> pa.Table:
     parquet = pq.ParquetFile(source, pre_buffer=False)
-    groups = [n for n in range(parquet.num_row_groups) if _may_hold(parquet, n, holding)]
+    groups = [n for n in range(parquet.num_row_groups) if _may_hold(parquet, n, holding or {})]
     rows = parquet.read_row_groups(groups, columns=list(columns), use_threads=False)
     plain = plain_schema(rows.schema)
     # `cast` imports Arrow's functions, which takes longer than reading a small file.
     return rows if plain.equals(rows.schema) else rows.cast(plain)
 
 
-def _may_hold(parquet: pq.ParquetFile, group: int, holding: tuple[str, str] | None) -> bool:
-    if holding is None:
+def _may_hold(parquet: pq.ParquetFile, group: int, holding: Mapping[str, Sequence[Any]]) -> bool:
+    if not holding:
         return True
-    name, value = holding
-    column = parquet.schema_arrow.get_field_index(name)
-    statistics = parquet.metadata.row_group(group).column(column).statistics
-    if statistics is None or not statistics.has_min_max:
-        return True
-    return bool(statistics.min <= value <= statistics.max)
+    row_group = parquet.metadata.row_group(group)
+    columns = {c.path_in_schema: c for c in map(row_group.column, range(row_group.num_columns))}
+    for name, values in holding.items():
+        statistics = columns[name].statistics if name in columns else None
+        if statistics is None or not statistics.has_min_max:
+            continue
+        try:
+            first = bisect_left(values, statistics.min)
+            if first == len(values) or values[first] > statistics.max:
+                return False
+        except TypeError:  # the column has another type here
+            continue
+    return True
 
 
 def read_bytes(table: Addressed | str, path: str, options: Mapping[str, str]) -> bytes:

@@ -52,6 +52,7 @@ _LARGEST = 8 * 1024 * 1024
 """Bytes of a checkpoint; what is larger, delta-rs reads with less time and memory."""
 _MOST_REMOVES = 1000
 """Files that were taken out since a checkpoint: who knows so many begins at a newer one."""
+_OF_A_VERSION = re.compile(r".*/\.?(\d{20})\..*")
 _NAMES = re.compile(r".*/(\d{20})\.(json|checkpoint\.parquet)")
 
 
@@ -153,6 +154,22 @@ class DeltaLog:
         obstore.put(self._objects(), path, body)
         last = {"version": state.version, "size": rows, "sizeInBytes": len(body)}
         obstore.put(self._objects(), self._prefix + _LAST, json.dumps(last).encode())
+
+    def forget_before(self, version: int) -> int:
+        """Delete what the log holds of versions before one (exclusive), which has a checkpoint.
+
+        Returns:
+            How many files went.
+        """
+        old = [
+            entry["path"]
+            for page in obstore.list(self._objects(), f"{self._prefix}{_LOG}")
+            for entry in page
+            if (found := _OF_A_VERSION.fullmatch(f"/{entry['path']}")) and int(found[1]) < version
+        ]
+        if old:
+            obstore.delete(self._objects(), old)
+        return len(old)
 
     def get(self, path: str) -> bytes:
         """A small file of the table, by one request."""

@@ -57,6 +57,15 @@ FOLD_PLACES = (
     "fold:closed",
 )
 """Every run that folds changes reaches these too, in this order."""
+ERASE_PLACES = (
+    "erase:begun",
+    "erase:taken",
+    "erase:out",
+    "erase:folded",
+    "erase:removed",
+    "erase:vacuumed",
+)
+"""Every erasure reaches these, in this order."""
 RARE_PLACES = (
     "plan:finishing",
     "plan:superseded",

@@ -189,6 +189,7 @@ OPERATIONS = {
     "tideline_resolve": ["resolve_incidents"],
     "tideline_audit": ["audit_stream"],
     "tideline_rewind": ["rewind_stream"],
+    "tideline_erase": ["erase_records"],
     "tideline_maintenance": ["maintain_stream"],
     "tideline_redrive": ["redrive_records"],
 }

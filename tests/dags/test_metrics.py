@@ -14,6 +14,7 @@ from tests.worlds.contract_objects import DONE, OPEN
 from tideline.airflow import telemetry as published
 from tideline.errors import ResetDetected, ServiceAway
 from tideline.model import metrics
+from tideline.model.erasing import Erasing
 from tideline.model.head import Headroom
 from tideline.model.run import TableCommit
 from tideline.model.verdicts import DECODING, FOLDING, HALTING
@@ -35,7 +36,9 @@ def gauges(monkeypatch):
 
 def state_with(*incidents, headroom=()):
     return SimpleNamespace(
-        open_incidents=incidents, head=head(position(0), headroom=tuple(headroom))
+        open_incidents=incidents,
+        head=head(position(0), headroom=tuple(headroom)),
+        erasing=Erasing(),
     )
 
 

@@ -76,6 +76,10 @@ CASES = {
         series("wrong_names", "0x9 1x90 0x9"),
         {30: {}, 80: {"TidelineNameElsewhere": [ORDERS]}, 105: {}},
     ),
+    "an erasure is not through": (
+        series("erasures_overdue", "0x9 1x9 0x9"),
+        {5: {}, 15: {"TidelineErasureOverdue": [ORDERS]}, 25: {}},
+    ),
     "the triggerer is blind for ten minutes; one poll that fails is no alert": (
         {series_name("airflow.tideline.lag_watch_errors", KAFKA): "0x5 1x2 0x10 1 2 3x30 0x30"},
         {8: {}, 25: {}, 40: {"TidelineLagWatchBlind": [KAFKA]}, 60: {}},

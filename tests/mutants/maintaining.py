@@ -43,7 +43,7 @@ MUTANTS = (
         "if (table.token or 0) != control.token and table.version is not None:",
         "if False:",
         f"{TESTS}::test_an_attempt_that_was_stopped_cannot_commit_files_that_are_gone",
-        within="_vacuum",
+        within="vacuum",
     ),
     Mutant(
         "maintenance: what attempts have left is found",
@@ -68,7 +68,7 @@ MUTANTS = (
         "        if findings:\n            raise Halted(",
         "        if False:\n            raise Halted(",
         f"{TESTS}::test_a_table_about_which_somebody_has_to_decide_is_left_alone",
-        within="_checked",
+        within="checked",
     ),
     Mutant(
         "maintenance: nobody else writes meanwhile",

@@ -390,7 +390,7 @@ class SimulatedTable:
             for number, group in enumerate(groups)
         )
 
-    def vacuum(self, hours: int, *, delete: bool) -> FileCount:
+    def vacuum(self, hours: int, *, delete: bool, at_once: bool = False) -> FileCount:
         """Delete what attempts have left, however young it is."""
         self._tick("table.vacuum")
         left = FileCount.of(len(rows) for rows in self._state.files.values())

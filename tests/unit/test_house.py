@@ -14,6 +14,7 @@ from devstack.reference import PAGES
 from tests.mutants import MUTANTS
 from tideline.failpoints import (
     DECODE_PLACES,
+    ERASE_PLACES,
     FOLD_PLACES,
     PLACES,
     RARE_PLACES,
@@ -149,5 +150,5 @@ def test_every_failpoint_is_listed_and_every_listed_one_is_there():
     sources = [*(ROOT / "plugins/tideline").rglob("*.py"), *(ROOT / "spark_jobs").glob("*.py")]
     reached = {p for file in sources for p in re.findall(r'reach\(f?"(.+?)"\)', file.read_text())}
     leases = {f"lease:{name}" for name in ("live", "writer", "decoder")}
-    listed = {*PLACES, *SPARK_PLACES, *DECODE_PLACES, *FOLD_PLACES, *RARE_PLACES}
+    listed = {*PLACES, *SPARK_PLACES, *DECODE_PLACES, *FOLD_PLACES, *ERASE_PLACES, *RARE_PLACES}
     assert (reached - {"lease:{name}"}) | leases == listed

@@ -39,7 +39,7 @@ def stream_dags(folder: str | Path | None = None) -> dict[str, DAG]:
 
 
 def operation_dags(folder: str | Path | None = None) -> dict[str, DAG]:
-    """The Dags `tideline_resolve`, `..._audit`, `..._rewind`, `..._maintenance`, `..._redrive`.
+    """The Dags `tideline_resolve`, `..._audit`, `..._rewind`, and further ones of `OPERATIONS`.
 
     Their forms name a stream. Airflow allows each id once: call it in one Dag file only.
 
@@ -150,6 +150,34 @@ until then no other run of the stream starts.
                 description="Rewind although Kafka can no longer give back some of the rows.",
             ),
             "confirm": _text("The stream's name once more."),
+        },
+        settings={"max_active_runs": 1},
+    ),
+    "tideline_erase": Operation(
+        description="Erase the records of keys out of streams' tables, and keep them out",
+        task_id="erase_records",
+        operator=operations.EraseRecords,
+        notes="""With `plan`, as it stands, nothing is changed: the task's log says what would be.
+`keys_from` is a CSV file on the worker whose first line names columns of the typed table. A key in
+the form would stay in Airflow's database. `now` ends time travel, and fails running readers.
+""",
+        form={
+            "stream": _text("Names with commas between them, or patterns as orders-*."),
+            "keys_from": _text("Path of the file with the keys, as the worker sees it."),
+            "reason": _text("Why, without a key; kept in the ledger."),
+            "plan": Param(True, type="boolean", description="Only look."),
+            "future": Param(False, type="boolean", description="Refuse later records as well."),
+            "now": Param(False, type="boolean", description="Delete older files at once."),
+            "most": Param(
+                0.01,
+                type="number",
+                exclusiveMinimum=0,
+                maximum=1,
+                description="The share of a stream's rows that may be erased.",
+            ),
+            "confirm": Param(
+                None, type=["null", "string"], description="`stream` once more, if not `plan`."
+            ),
         },
         settings={"max_active_runs": 1},
     ),

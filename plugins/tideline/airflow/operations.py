@@ -1,4 +1,4 @@
-"""Tasks beside the runs: decide about incidents, audit, rewind, maintain, redrive a stream."""
+"""Tasks beside the runs: decide about incidents, audit, rewind, erase, maintain, redrive."""
 
 from __future__ import annotations
 
@@ -16,20 +16,22 @@ from tideline.airflow.approval import (
     require_operator,
 )
 from tideline.airflow.step_operators import translated_errors
-from tideline.contract.building import build_maintenance, build_redriven
+from tideline.contract.building import build_erased, build_maintenance, build_redriven
 from tideline.contract.events import build_audited_event, build_rewind_report
-from tideline.errors import BadInput
+from tideline.errors import BadInput, TidelineError
 from tideline.landing.context import now
 from tideline.launch.launcher import Launcher
 from tideline.model.incident import Decision
 from tideline.model.request import RunRequest, read_time
 from tideline.model.wording import key_shown, shown
 from tideline.operations.deciding import decide
+from tideline.operations.erase_finding import AskedKeys, read_keys
+from tideline.operations.erasing import EraseRequest, erase, finish_erasures, plan_erasure
 from tideline.operations.maintenance import maintain_stream
 from tideline.operations.reading import require_clean
 from tideline.operations.redrive import redrive
 from tideline.operations.rewind import RewindRequest, rewind_stream
-from tideline.stream.files import find_stream
+from tideline.stream.files import find_stream, find_streams
 from tideline.wiring import find_store, open_ledger, open_run, open_tables
 
 Folder = str | Path | None
@@ -44,6 +46,16 @@ REWIND_FORM: Form = {
     "accept_loss": bool,
     "confirm": str,
 }
+ERASE_FORM: Form = {
+    "stream": str,
+    "keys_from": str,
+    "reason": str,
+    "plan": bool,
+    "future": bool,
+    "now": bool,
+    "most": (int, float),
+    "confirm": (str, NoneType),
+}
 MAINTENANCE_FORM: Form = {"stream": str, "dry_run": bool}
 AUDIT_FORM: Form = {"stream": str, "buckets": int}
 REDRIVE_FORM: Form = {
@@ -51,7 +63,14 @@ REDRIVE_FORM: Form = {
     "class": (str, list, NoneType),
     "since": (str, NoneType),
 }
-_WORDS = {str: "text", bool: "true, false", list: "a list", NoneType: "null", int: "a whole number"}
+_WORDS = {
+    float: "a number",
+    str: "text",
+    bool: "true, false",
+    list: "a list",
+    NoneType: "null",
+    int: "a whole number",
+}
 
 
 class AuditStream(BaseOperator):
@@ -189,6 +208,73 @@ class RewindStream(BaseOperator):
         return build_rewind_report(asked.to_run, rewind).data()
 
 
+class EraseRecords(BaseOperator):
+    """Erases the records of keys out of streams' tables, and keeps them out.
+
+    The keys stand in a file that the worker can read: what a form says stays in Airflow's database.
+    One stream that cannot be erased from holds up no other; the task fails in the end. Cleared, it
+    goes on.
+
+    Args:
+        folder: Folder of stream files; None: `streams_folder` says which.
+    """
+
+    def __init__(self, *, folder: Folder = None, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.folder = folder
+        self._launcher: Launcher | None = None
+
+    def execute(self, context: Any) -> list[dict[str, Any]]:
+        """Check the form, and erase; of each stream what `tideline erase --json` prints."""
+        dag_run = context["dag_run"]
+        answers, failed = [], dict[str, TidelineError]()
+        with translated_errors():
+            form = dag_run.conf or {}
+            check_form(form, ERASE_FORM, needed=("stream", "keys_from", "reason"))
+            is_plan = form.get("plan", True)
+            if not is_plan and form.get("confirm") != form["stream"]:
+                raise BadInput(
+                    f"confirm: got {shown(form.get('confirm'))}; allowed: {shown(form['stream'])},"
+                    " as `stream` says it. Nothing was changed"
+                )
+            streams = find_streams(form["stream"], self.folder)
+            people = [require_operator(stream, dag_run, from_form=True) for stream in streams]
+            for stream, by in zip(streams, people, strict=True):
+                require_approver(stream, by)
+            keys = AskedKeys(read_keys(Path(form["keys_from"])))
+            for stream, by in zip(streams, people, strict=True):
+                asked = EraseRequest(
+                    keys,
+                    form["reason"],
+                    by or NOBODY,
+                    form.get("future", False),
+                    form.get("now", False),
+                    form.get("most", 0.01),
+                )
+                self._launcher = Launcher(stream.spark, store=find_store(stream))
+                run_id = f"erase__{dag_run.run_id}"
+                act = plan_erasure if is_plan else erase
+                try:
+                    with open_run(stream, run_id, RunRequest(by=by), self._launcher) as run:
+                        plan = act(run, open_tables(stream), asked)
+                except TidelineError as error:
+                    self.log.error("%s: %s", stream.stream, error)
+                    failed[stream.stream] = error
+                    continue
+                answer = build_erased(stream.stream, plan, now(), is_plan=is_plan)
+                self.log.info("%s: %s", stream.stream, answer.status)
+                answers.append(answer.data())
+            if failed:
+                self.log.error("not erased from: %s", ", ".join(failed))
+                raise next(iter(failed.values()))
+        return answers
+
+    def on_kill(self) -> None:
+        """End what this task has started."""
+        if self._launcher is not None:
+            self._launcher.stop()
+
+
 class MaintainStream(BaseOperator):
     """Merges small files of a stream's tables, and deletes those that nobody needs; no row changes.
 
@@ -218,8 +304,10 @@ class MaintainStream(BaseOperator):
             chosen = self.stream is None
             by = require_operator(stream, context.get("dag_run"), from_form=chosen)
             with open_run(stream, "maintain", RunRequest(by=by)) as run:
-                upkeeps = maintain_stream(run, open_tables(stream), dry_run=dry_run)
-        for upkeep in upkeeps:
+                tables = open_tables(stream)
+                upkeeps = maintain_stream(run, tables, dry_run=dry_run)
+                erased = () if dry_run else finish_erasures(run, tables)
+        for upkeep in (*upkeeps, *erased):
             self.log.info("%s", upkeep)
         return build_maintenance(stream.stream, upkeeps, dry_run=dry_run).data()
 

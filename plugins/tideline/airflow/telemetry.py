@@ -111,6 +111,9 @@ def _publish_state(stream: str, state: LedgerState) -> None:
     if names := state.head.names:
         wrong = sum(table.finding is not None for table in names)
         publish(metrics.WRONG_NAMES, wrong, stream=stream)
+    if state.erasing.begun:
+        late = sum(erasure.is_overdue(datetime.now(UTC)) for erasure in state.erasing.open)
+        publish(metrics.ERASURES_OVERDUE, late, stream=stream)
 
 
 def publish_unread(stream: str, record: RunRecord) -> None:

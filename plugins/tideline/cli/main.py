@@ -14,7 +14,7 @@ from typing import Any, TextIO
 
 from tideline import __version__
 from tideline.cli import doctor as doctors
-from tideline.cli import fleets, reading, starting, tables, validating, writing
+from tideline.cli import erasing, fleets, reading, starting, tables, validating, writing
 from tideline.cli.output import Output
 from tideline.errors import TidelineError
 from tideline.model.addresses import STORES
@@ -233,6 +233,7 @@ def _add_operation_commands(add: AddCommand) -> None:
     text = "merge small files of the stream's tables, delete those that nobody needs"
     maintain = add("maintain", writing.maintain, text)
     maintain.add_argument("--dry-run", action="store_true", help="only say what would be done")
+    _add_erase_commands(add)
     move = add("move-ledger", writing.move, "move the ledger, or finish an interrupted move")
     where = ("delta", "airflow")
     move.add_argument("--to", required=True, choices=where, help="beside the table, or a database")
@@ -246,6 +247,30 @@ def _add_operation_commands(add: AddCommand) -> None:
         metavar="ID",
         help="Airflow connection for an address in an object store, if FILE names none",
     )
+
+
+def _add_erase_commands(add: AddCommand) -> None:
+    text = "erase the records of keys out of every table, and keep them out; without a key: go on"
+    erase = add("erase", erasing.erase, text)
+    text = "a column of the typed table and its value; of several keys, one each"
+    erase.add_argument("--key", action="append", default=[], metavar="COLUMN=VALUE", help=text)
+    text = "Kafka's key as it is, as text or as 0x and hexadecimal digits; may be repeated"
+    erase.add_argument("--raw-key", action="append", default=[], metavar="KEY", help=text)
+    text = "many keys: a CSV file whose first line names columns; a line is a key"
+    erase.add_argument("--keys-from", metavar="PATH", help=text)
+    erase.add_argument("--reason", metavar="TEXT", help="why, without the key; kept in the ledger")
+    erase.add_argument("--plan", action="store_true", help="only say what would be done")
+    text = "refuse later records of the keys as well"
+    erase.add_argument("--future", action="store_true", help=text)
+    text = "delete files of older versions at once: no time travel, and readers of these fail"
+    erase.add_argument("--now", action="store_true", help=text)
+    text = "do not ask before --now"
+    erase.add_argument("--yes", action="store_true", help=text)
+    text = "the share of all rows that may be erased; default: 0.01"
+    erase.add_argument("--most", type=float, default=0.01, metavar="SHARE", help=text)
+    erase.add_argument("--by", metavar="NAME", help="on whose behalf, beside the user")
+    listed = add("erasures", erasing.erasures, "list erasures, or show one as a page")
+    listed.add_argument("id", nargs="?", metavar="ID")
 
 
 def _add_request(command: argparse.ArgumentParser) -> None:

@@ -187,18 +187,23 @@ def maintain(options: argparse.Namespace, output: Output) -> int:
 
     No row changes; old rows of the quarantine go where the stream file says so.
     """
-    from tideline.operations.maintenance import maintain_stream  # other commands need none
+    # Imported here: other commands need none.
+    from tideline.operations.erasing import finish_erasures
+    from tideline.operations.maintenance import maintain_stream
 
     stream = read_stream(options.file, options.stream)
     request = RunRequest(by=os_user())
     doing = working(f"reading and merging files of {stream.stream}'s tables")
     with open_run(stream, "maintain", request) as run, doing:
-        upkeeps = maintain_stream(run, open_tables(stream), dry_run=options.dry_run)
+        tables = open_tables(stream)
+        upkeeps = maintain_stream(run, tables, dry_run=options.dry_run)
+        erased = () if options.dry_run else finish_erasures(run, tables)
     answer = build_maintenance(stream.stream, upkeeps, dry_run=options.dry_run)
     summary = "done" if answer.status == "done" else "nothing to do"
     if options.dry_run and answer.status == "done":
         summary = "nothing was changed: this is what would be done"
-    output.answer(answer, grid(_UPKEEP_COLUMNS, map(_upkeep_row, answer.tables)), summary)
+    rows = grid(_UPKEEP_COLUMNS, map(_upkeep_row, answer.tables))
+    output.answer(answer, rows, *map(str, erased), summary)
     return 0
 
 

@@ -9,6 +9,7 @@ from pydantic import Field
 from tideline.contract.shapes import (
     BucketFlaw,
     Coordinates,
+    CoordinateTuple,
     Coverage,
     CurrentAudit,
     DamagedFile,
@@ -34,6 +35,7 @@ from tideline.contract.shapes import (
     TableUpkeep,
     TypedAudit,
 )
+from tideline.model.maintenance import FileCount, TableRole
 from tideline.model.request import Lane
 from tideline.model.status import Outcome
 
@@ -417,6 +419,7 @@ class Audit(Shape):
     typed: TypedAudit | None
     current: CurrentAudit | None
     table_version: int | None
+    erased: int
     clean: bool
     findings: tuple[Finding, ...]
 
@@ -460,6 +463,79 @@ class Maintenance(Shape):
     stream: str
     dry_run: bool
     tables: tuple[TableUpkeep, ...]
+
+
+class ErasedFrom(Shape):
+    """What an erasure has found in one table; `version` has it no more, null before.
+
+    `vacuumed` files of older versions, or of none, were deleted, and `cut` entries of its log.
+    """
+
+    table: TableRole
+    uri: str
+    rows: int
+    files: int
+    bytes: int
+    undecided: int
+    version: int | None
+    vacuumed: FileCount | None
+    cut: int
+
+
+class StillInKafka(Shape):
+    """Records that Kafka may still serve to others; `retention_ms` is the topic's own setting."""
+
+    topic: str
+    records: int
+    retention_ms: int | None
+
+
+class Erasure(Shape):
+    """One erasure: asked, found, removed, what is due when, and the audit after it.
+
+    `keys` are keyed hashes: the ledger holds no key. `overdue` says that files should be gone.
+    """
+
+    erasure_id: str
+    status: Literal["begun", "removed", "done"]
+    reason: str
+    by: str
+    columns: tuple[str, ...]
+    keys: tuple[str, ...]
+    records: int
+    ranges: tuple[CoordinateTuple, ...]
+    tables: tuple[ErasedFrom, ...]
+    kafka: tuple[StillInKafka, ...]
+    future: bool
+    begun_at: IsoTime
+    removed_at: IsoTime | None
+    due_at: IsoTime
+    finished_at: IsoTime | None
+    overdue: bool
+    audit: str | None
+    elsewhere: tuple[str, ...]
+
+
+class Erased(Shape):
+    """`tideline erase`: the erasure as it is now; null where no record was found.
+
+    `before` names erasures of the same keys. With `--plan` nothing was done.
+    """
+
+    status: Literal["planned", "removed", "done", "nothing_to_do"]
+    stream: str
+    before: tuple[str, ...]
+    undecoded: int
+    erasure: Erasure | None
+
+
+class Erasures(Shape):
+    """`tideline erasures`: all of them, oldest first, and how many later records were refused."""
+
+    stream: str
+    suppressed: int
+    refused: int
+    erasures: tuple[Erasure, ...]
 
 
 class Move(Shape):

@@ -17,7 +17,7 @@ from tideline.model.decoding import DecodeRecord
 from tideline.model.head import Head, Headroom
 from tideline.model.incident import Finding, Incident, class_entry, entries_for
 from tideline.model.maintenance import TableUpkeep
-from tideline.model.offsets import PlannedRange
+from tideline.model.offsets import PlannedRange, total
 from tideline.model.run import Lost, Rewind, RunRecord
 
 if TYPE_CHECKING:  # each task loads this module, and none of these on its account
@@ -26,7 +26,9 @@ if TYPE_CHECKING:  # each task loads this module, and none of these on its accou
     from tideline.ledger.move import Move
     from tideline.ledger.state import LedgerState
     from tideline.model.decoding import DecodedAgain, Redriven
+    from tideline.model.erasing import Erasing, Erasure
     from tideline.model.status import DryRun, Status
+    from tideline.operations.erasing import ErasePlan
     from tideline.rules.audit import Audit
 
 AnyIncident = TypeVar("AnyIncident", bound=shapes.Incident)
@@ -369,6 +371,56 @@ def build_maintenance(
         stream=stream,
         dry_run=dry_run,
         tables=[shapes.TableUpkeep.of(u, table=u.role) for u in upkeeps],
+    )
+
+
+ELSEWHERE = (
+    "Kafka, until retention or compaction takes the records",
+    "backups and copies of the tables and of the ledger, and whatever others have read out of them",
+    "logs of other programs, and the memory and scratch space of engines that are at work",
+)
+"""What no erasure reaches."""
+
+
+def build_erasure(erasure: Erasure, at: datetime) -> answers.Erasure:
+    """One erasure.
+
+    Args:
+        at: The time, for what is overdue.
+    """
+    return answers.Erasure.of(
+        erasure,
+        future=erasure.is_future,
+        ranges=[(r.topic, *r.coordinates) for r in erasure.ranges],
+        overdue=erasure.is_overdue(at),
+        elsewhere=ELSEWHERE,
+    )
+
+
+def build_erased(
+    stream: str, plan: ErasePlan, at: datetime, *, is_plan: bool = False
+) -> answers.Erased:
+    """What an erasure has done, or would do; arguments as of `build_erasure`."""
+    made = plan.erasure
+    status = "nothing_to_do" if made is None else "planned" if is_plan else made.status
+    return answers.Erased(
+        status=status,
+        stream=stream,
+        before=plan.before,
+        undecoded=plan.undecoded,
+        erasure=None if made is None else build_erasure(made, at),
+    )
+
+
+def build_erasures(
+    stream: str, erasing: Erasing, erasures: Sequence[Erasure], at: datetime
+) -> answers.Erasures:
+    """All erasures of a stream; arguments as of `build_erasure`."""
+    return answers.Erasures(
+        stream=stream,
+        suppressed=sum(total(c.intervals) for c in erasing.erased),
+        refused=erasing.refused,
+        erasures=[build_erasure(e, at) for e in erasures],
     )
 
 

@@ -10,7 +10,13 @@ from tideline.failpoints import reach
 from tideline.landing.context import RunContext, log, now
 from tideline.ledger.state import LedgerState
 from tideline.model.decoding import DecodeRecord
-from tideline.model.offsets import CoordinateRange, PartitionIdentity
+from tideline.model.offsets import (
+    CoordinateRange,
+    Intervals,
+    PartitionIdentity,
+    add_coverage,
+    by_identity,
+)
 from tideline.model.plan import LandedRange
 from tideline.rules.audit import TypedAudit, audit_typed
 from tideline.rules.maintenance import still_expired
@@ -50,12 +56,19 @@ def typed_against_raw(run: RunContext) -> TypedAudit | None:
                 if run.stream.decode.tombstones == "drop" and version is not None
                 else None
             ),
-            let_go=still_expired(run.ledger.expired_rows()),
+            let_go=_let_go(run, state),
         )
         after = run.ledger.read()
         if (after.decoding, after.head.coverage) == (decoding, state.head.coverage):
             return found
     raise StreamBusy("decodings close faster than the tables can be read; audit again")
+
+
+def _let_go(run: RunContext, state: LedgerState) -> dict[PartitionIdentity, Intervals]:
+    """Decoded coordinates that need no row: let go for their age, or erased by key."""
+    expired = still_expired(run.ledger.expired_rows())
+    every = ((i, r) for i, offsets in expired.items() for r in offsets)
+    return by_identity(add_coverage(state.erasing.erased, every))
 
 
 def close_decoding(run: RunContext, record: DecodeRecord) -> DecodeRecord:

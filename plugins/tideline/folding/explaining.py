@@ -93,14 +93,14 @@ def explain_key(run: RunContext, key: Mapping[str, str]) -> ExplainedKey:
         raise BadInput(f"--key: got no {missing[0]}; the key is {', '.join(plan.layout.key)}")
     assert run.typed is not None
     names = [c.name for c in plan.columns]
-    found = table_of(run).rows_with(key, [*names, *COORDINATES, IS_DELETED])
+    found = table_of(run).rows_with([key], [*names, *COORDINATES, IS_DELETED])
     row = found[0] if found else None
     marks = ["is_tombstone"] if plan.deletes.tombstones else []
     marks += [plan.deletes.column] if plan.deletes.column is not None else []
     sources = [c.source for c in plan.columns]
     marks += [c.source for c in plan.sequence]
     wanted = [*dict.fromkeys([*sources, *COORDINATES, *marks])]
-    typed = run.typed.decoded.rows_with(key, wanted)
+    typed = run.typed.decoded.rows_with([key], wanted)
     typed.sort(key=lambda change: _place(plan, change), reverse=True)
     return ExplainedKey(
         key,

@@ -12,7 +12,7 @@ from tideline.model.current import BUCKET, Layout
 from tideline.model.incident import Finding
 from tideline.stream.current import Current
 from tideline.table.port import TablePort
-from tideline.table.schema import COMPACTION_ID, PartitionFiles
+from tideline.table.schema import COMPACTION_ID, PartitionFiles, is_fence
 
 
 def section(run: RunContext) -> Current:
@@ -54,7 +54,7 @@ def begins_anew(run: RunContext, state: LedgerState, layout: Layout) -> bool:
         return False
     ours = (COMPACTION_ID, None if folding.open is None else folding.open.plan.plan_id)
     newer = table_of(run).commits_above(folding.token or 0)
-    if forgotten := [c for c in newer if c.commit_id not in ours]:
+    if forgotten := [c for c in newer if c.commit_id not in ours and not is_fence(c.commit_id)]:
         log.warning(
             "the current table has the fold of run %s, which the ledger does not know: all is"
             " folded anew",

@@ -170,6 +170,8 @@ def read_job(
             their loss is accepted.
         in_one_task: Whether Spark had too little memory for several tasks at once.
     """
+    erasing = attempt.state.erasing
+    doubted = erasing.doubted(change.ranges)
     known = add_coverage(attempt.state.head.unreadable, ((r.identity, r.offsets) for r in met))
     return SparkJob(
         stream=run.stream.stream,
@@ -184,6 +186,11 @@ def read_job(
         store_options=run.store_options,
         unreadable=within(change.ranges, known),
         in_one_task=in_one_task,
+        erased=within(change.ranges, erasing.erased),
+        doubted=doubted,
+        hashes=erasing.hashes if doubted else (),
+        future=erasing.future,
+        secret=erasing.secret if doubted or erasing.future else "",
     )
 
 

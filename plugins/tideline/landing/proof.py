@@ -12,6 +12,7 @@ from tideline.errors import Halted, ServiceAway
 from tideline.landing.context import RunContext, log
 from tideline.landing.observing import Item, observe_until_stable
 from tideline.ledger.state import LedgerState
+from tideline.model.erasing import Erasing
 from tideline.model.head import Head
 from tideline.model.incident import Finding, Incident, incident_key
 from tideline.model.observation import Observation, TableObservation
@@ -194,6 +195,7 @@ def count_rows(
     record: RunRecord,
     ranges: Iterable[PlannedRange],
     head: Head,
+    erasing: Erasing,
     at: int | None = None,
 ) -> Counted:
     """Rows and gaps of a run's landed ranges, in the table's newest version.
@@ -206,6 +208,7 @@ def count_rows(
         record: Of the run that executes the plan; holds evidence that was gathered before.
         ranges: The part of its plan that is meant.
         head: Holds the accepted losses.
+        erasing: Holds what was erased.
         at: The newest version, where it was just looked at; None looks.
 
     Raises:
@@ -216,17 +219,26 @@ def count_rows(
     if version is None:
         raise ServiceAway(f"table {run.stream.table.uri} is gone; nothing moved, run again")
     landed = run.table.landed(wanted, version)
-    accepted = by_identity(head.accepted_loss)
+    accepted, erased = by_identity(head.accepted_loss), erasing.places
     known = known_evidence(record)
     if run.stream.gaps == "explain":
         missing = {
             identity: rest
             for identity, offsets in missing_offsets(wanted, landed).items()
-            if (rest := subtract(offsets, accepted.get(identity, ())))
+            if (
+                rest := subtract(
+                    offsets, union(accepted.get(identity, ()), erased.get(identity, ()))
+                )
+            )
         }
         _examine(run, record, wanted, unexplained_by(missing, known), known)
     good, bad = verify_ranges(
-        wanted, landed, gaps=run.stream.gaps, evidence=known, accepted_loss=accepted
+        wanted,
+        landed,
+        gaps=run.stream.gaps,
+        evidence=known,
+        accepted_loss=accepted,
+        erased=erased,
     )
     return Counted(version, good, bad, stored_evidence(known))
 
@@ -281,7 +293,7 @@ def verified_after_all(
         return None
     plan = record.plan
     assert plan is not None
-    counted = count_rows(run, record, plan.ranges, state.head)
+    counted = count_rows(run, record, plan.ranges, state.head, state.erasing)
     findings, _ = check_log(run, record, commit, counted)
     return None if findings or counted.mismatches else counted.verified
 

@@ -27,7 +27,13 @@ from tideline.ledger.state import LedgerState
 from tideline.model.head import KnownCommit
 from tideline.model.incident import Finding
 from tideline.model.observation import TableObservation
-from tideline.model.offsets import CoordinateRange, PartitionIdentity, intersect
+from tideline.model.offsets import (
+    CoordinateRange,
+    PartitionIdentity,
+    by_log,
+    intersect,
+    subtract,
+)
 from tideline.model.plan import BatchPlan, LandedRange, WrittenRows
 from tideline.model.run import RunRecord, TableCommit
 from tideline.rules.replay import shorter_than_landed, unread, what_stays, without_offsets
@@ -142,6 +148,7 @@ class Landing:
         record: Of the run that executes the plan.
         written: Its data files and what they hold.
         left_out: What Spark was told not to read, since it cannot.
+        erased: What it has left out since it was erased: rows that stand there go.
     """
 
     state: LedgerState
@@ -150,6 +157,7 @@ class Landing:
     change: TableChange
     written: WrittenRows
     left_out: Sequence[CoordinateRange] = ()
+    erased: Sequence[CoordinateRange] = ()
 
 
 def land(run: RunContext, landing: Landing, *, after_version: int) -> TableCommit:
@@ -175,7 +183,12 @@ def land(run: RunContext, landing: Landing, *, after_version: int) -> TableCommi
         if not landed and not _is_verified(landing):
             return landing.change
         refuse_unserved(run, record, plan, landed)  # reading took its time (R4)
-        missing = unread(plan.ranges, landing.written.landed, landed)
+        gone = by_log(landing.erased)
+        missing = {
+            identity: rest
+            for identity, lost in unread(plan.ranges, landing.written.landed, landed).items()
+            if (rest := subtract(lost, gone.get(identity, ())))
+        }
         if not missing:
             return landing.change
         kept = rows_to_keep(run, plan, missing, landing.left_out) if record.is_open else {}

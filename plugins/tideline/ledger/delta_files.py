@@ -207,7 +207,7 @@ class LedgerFiles:
         Raises:
             ServiceAway: The store does not return the file.
         """
-        holding = None if key is None else ("key", key)
+        holding = None if key is None else {"key": [key]}
         is_small, data = size is not None and size <= SMALL_BYTES, None
         try:
             if self._log is not None and is_small:

@@ -16,6 +16,7 @@ from tideline.errors import SchemaChanged, StreamBusy
 from tideline.ledger.port import HistoryEntry, Kept, LedgerStore, Snapshot
 from tideline.model.current import FoldRecord
 from tideline.model.decoding import DecodeRecord, WriterSchema
+from tideline.model.erasing import Erasure
 from tideline.model.head import Head
 from tideline.model.incident import Incident
 from tideline.model.maintenance import ExpiredRows
@@ -34,6 +35,7 @@ ENTRIES = (
     Kept("fold", FoldRecord, "once more at every repetition", key="run id"),
     Kept("schema", WriterSchema, "as decoding has used it", key="id in registry"),
     Kept("let_go", ExpiredRows, "noted before the rows go", key="its id"),
+    Kept("erasure", Erasure, "begun, out of the tables, done", key="its id"),
 )
 """What the history keeps; entries of a kind are read without touching the others."""
 KINDS = tuple(kept.name for kept in ENTRIES)
@@ -126,6 +128,10 @@ class LedgerHistory:
                 yield self._load(ExpiredRows, entry)
             else:
                 yield self._load(DecodeRecord, entry)
+
+    def erasures(self) -> list[Erasure]:
+        """Every erasure, those under way included, in their order."""
+        return list(self._each(Erasure, "erasure"))
 
     def known_schemas(self, ids: Iterable[int]) -> dict[int, WriterSchema]:
         """Schemas of the registry that were noted, by id; those that were not are left out.

@@ -149,6 +149,7 @@ class Ledger(LedgerHistory):
             closed_folds=(),
             noted_schemas=(),
             noted_expired_rows=(),
+            noted_erasures=(),
         )
 
     @contextmanager

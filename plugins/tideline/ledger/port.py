@@ -21,6 +21,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from tideline.errors import CommitConflict
 
 CONTROL, HEAD, DECODING, FOLDING = "control", "head", "decoding", "folding"
+ERASING = "erasing"
 RUN_PREFIX, MARKER = "run:", "mark"
 """Keys of documents."""
 

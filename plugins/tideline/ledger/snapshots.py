@@ -13,6 +13,7 @@ from tideline.errors import BadInput, LedgerElsewhere, UnreadableDocument
 from tideline.ledger.port import (
     CONTROL,
     DECODING,
+    ERASING,
     FOLDING,
     HEAD,
     MARKER,
@@ -25,6 +26,7 @@ from tideline.ledger.state import Control, LedgerState
 from tideline.model.addresses import RelocationMarker
 from tideline.model.current import Folding
 from tideline.model.decoding import Decoding
+from tideline.model.erasing import Erasing
 from tideline.model.head import Head
 from tideline.model.run import RunRecord
 
@@ -36,6 +38,7 @@ DOCUMENTS = (
     Kept(f"{RUN_PREFIX}<run id>", RunRecord, "one per run that is not closed"),
     Kept(DECODING, Decoding, "where the stream has typed tables"),
     Kept(FOLDING, Folding, "where the stream has a current table"),
+    Kept(ERASING, Erasing, "what was erased by key, and stays out"),
     Kept(MARKER, RelocationMarker, "this location does not hold the ledger"),
 )
 """The ledger's state: documents by key, each replaced by compare-and-swap."""
@@ -67,12 +70,12 @@ def decode(snapshot: Snapshot, location: str, stream: str) -> LedgerState:
             " one table, one ledger; give this one others"
         )
     runs = {key for key in documents if key.startswith(RUN_PREFIX)}
-    if unknown := sorted(documents.keys() - runs - {CONTROL, HEAD, DECODING, FOLDING}):
+    if unknown := sorted(documents.keys() - runs - {CONTROL, HEAD, DECODING, FOLDING, ERASING}):
         # the next write would remove it
         raise UnreadableDocument(
             f"ledger {location}: unknown document {unknown[0]!r}; allowed: {CONTROL}, {HEAD},"
-            f" {DECODING}, {FOLDING}, {MARKER}, {RUN_PREFIX}<run id>. Another version of Tideline"
-            " wrote it: use that version; nothing was changed"
+            f" {DECODING}, {FOLDING}, {ERASING}, {MARKER}, {RUN_PREFIX}<run id>. Another version"
+            " of Tideline wrote it: use that version; nothing was changed"
         )
     return LedgerState(
         version=snapshot.version,
@@ -89,6 +92,9 @@ def decode(snapshot: Snapshot, location: str, stream: str) -> LedgerState:
         folding=document(Folding, snapshot, FOLDING, location)
         if FOLDING in documents
         else Folding(),
+        erasing=document(Erasing, snapshot, ERASING, location)
+        if ERASING in documents
+        else Erasing(),
     )
 
 
@@ -99,6 +105,8 @@ def encode(state: LedgerState) -> dict[str, str]:
         documents[DECODING] = dump(state.decoding)
     if state.folding != Folding():
         documents[FOLDING] = dump(state.folding)
+    if state.erasing != Erasing():
+        documents[ERASING] = dump(state.erasing)
     for record in state.runs.values():
         if not is_closed(record):
             documents[RUN_PREFIX + record.run_id] = dump(record)
@@ -162,6 +170,7 @@ def closed_entries(state: LedgerState, closed: Mapping[str, RunRecord]) -> list[
     entries += [HistoryEntry("fold", r.plan.run_id, dump(r)) for r in state.closed_folds]
     entries += [HistoryEntry("schema", str(s.schema_id), dump(s)) for s in state.noted_schemas]
     entries += [HistoryEntry("let_go", g.let_go_id, dump(g)) for g in state.noted_expired_rows]
+    entries += [HistoryEntry("erasure", e.erasure_id, dump(e)) for e in state.noted_erasures]
     return entries
 
 

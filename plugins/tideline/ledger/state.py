@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from tideline.errors import StreamBusy
 from tideline.model.current import Folding, FoldRecord
 from tideline.model.decoding import DecodeRecord, Decoding, WriterSchema
+from tideline.model.erasing import Erasing, Erasure
 from tideline.model.head import Head
 from tideline.model.incident import Decision, Finding, Incident, UnverifiedRows, incident_key
 from tideline.model.maintenance import ExpiredRows
@@ -82,7 +83,9 @@ class LedgerState:
         decoding: The head of the typed tables; empty where the stream has none.
         closed_incidents, resolved_times, noted_rewinds: On their way into the history.
         folding: The head of the current table; empty where the stream has none.
-        closed_decodings, closed_folds, noted_schemas, noted_expired_rows: These as well.
+        closed_decodings, closed_folds, noted_schemas, noted_expired_rows, noted_erasures: These as
+            well.
+        erasing: What was erased by key, and is kept out.
     """
 
     version: int
@@ -98,6 +101,8 @@ class LedgerState:
     closed_folds: tuple[FoldRecord, ...] = ()
     noted_schemas: tuple[WriterSchema, ...] = ()
     noted_expired_rows: tuple[ExpiredRows, ...] = ()
+    erasing: Erasing = field(default_factory=Erasing)
+    noted_erasures: tuple[Erasure, ...] = ()
 
     def open_live_run(self) -> RunRecord | None:
         """The live run whose frozen plan is not closed yet (R3), None if there is none."""
@@ -233,6 +238,26 @@ class LedgerState:
     def with_expired_rows(self, gone: ExpiredRows) -> LedgerState:
         """The state with quarantined rows that are about to go, for the history."""
         return replace(self, noted_expired_rows=(*self.noted_expired_rows, gone))
+
+    def with_erasure_begun(self, erasure: Erasure, hashes: Iterable[str]) -> LedgerState:
+        """The state that keeps an erasure's records out; who has counted some counts again."""
+        after = replace(self, erasing=self.erasing.begin(erasure, hashes))
+        return after.without_verifications()._noted(erasure)
+
+    def with_erasure(self, erasure: Erasure) -> LedgerState:
+        """The state with an erasure as it is now, in the history as well.
+
+        Once rows are out of what the current table is made of, that has to follow.
+        """
+        is_out = erasure.status != "begun"
+        light = replace(erasure, ranges=()) if is_out else erasure
+        after = replace(self, erasing=self.erasing.with_open(light))
+        if erasure.removed_at is not None and not is_out:
+            after = replace(after, folding=self.folding.having_decoded(erasure.ranges))
+        return after._noted(erasure)
+
+    def _noted(self, erasure: Erasure) -> LedgerState:
+        return replace(self, noted_erasures=(*self.noted_erasures, erasure))
 
     def with_lease(self, lease: Lease) -> LedgerState:
         """The state with a lease taken or renewed; those that ran out long ago are dropped."""

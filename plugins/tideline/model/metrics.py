@@ -108,6 +108,13 @@ WRONG_NAMES = Metric(
     " be asked for, as the run before this one has left them; only with `catalog`",
     "`detect_earliest_reset`",
 )
+ERASURES_OVERDUE = Metric(
+    "tideline.erasures_overdue",
+    "erasures",
+    "[erasures](how-to/erase.md) that were cut off, or whose files of older versions should have"
+    " gone a day ago; only once something was erased",
+    "`detect_earliest_reset`",
+)
 FOLDED = Metric("tideline.folded", "changes", "changes that were folded", "`verify_current`")
 CURRENT_ROWS = Metric(
     "tideline.current_rows",
@@ -139,6 +146,7 @@ METRICS: tuple[Metric, ...] = (
     QUARANTINED,
     EXPECTATION_FAILED,
     WRONG_NAMES,
+    ERASURES_OVERDUE,
     FOLDED,
     CURRENT_ROWS,
     LAG_WATCH_ERRORS,

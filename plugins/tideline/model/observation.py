@@ -18,6 +18,7 @@ GapReason = Literal[
     "transactional",
     "compacted",
     "accepted",
+    "erased",
     "hole",
     "compacted_batch",
     "record",
@@ -25,16 +26,17 @@ GapReason = Literal[
     "refused",
 ]
 ADMITTED: frozenset[GapReason] = frozenset(
-    {"marker", "aborted", "transactional", "compacted", "accepted"}
+    {"marker", "aborted", "transactional", "compacted", "accepted", "erased"}
 )
 """Reasons that explain a missing offset: two by evidence in the log, two by the stream file's
-`gaps`, and `accepted` by a decision."""
+`gaps`, `accepted` by a decision, and `erased` by key."""
 REASONS: dict[GapReason, str] = {
     "marker": "a commit or abort marker",
     "aborted": "a record of an aborted transaction",
     "transactional": "admitted by gaps: transactional",
     "compacted": "admitted by gaps: compacted",
     "accepted": "a decision accepted the loss",
+    "erased": "it was erased by key",
     "hole": "no batch of the log covers it",
     "compacted_batch": "its batch has lost records, as in a compacted log",
     "record": "the log holds a record there",

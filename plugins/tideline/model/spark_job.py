@@ -39,6 +39,10 @@ class SparkJob:
         result_path: Where the driver writes a `SparkResult`.
         unreadable: Coordinates inside the ranges that are not read: their loss is accepted.
         store_options: Properties of the file system that holds the table; not secret.
+        erased: Coordinates inside the ranges that were erased: what is read there is left out.
+        doubted: Those whose older generation was: left out where the key is one of `hashes`.
+        hashes: Of erased keys; `future` those whose records are left out wherever they are.
+        secret: Of the hashes.
         in_one_task: Whether one piece is read after the other, for want of memory.
         stall_seconds: For how long nothing may move in Spark; 0 for no limit.
     """
@@ -57,6 +61,11 @@ class SparkJob:
     store_options: Mapping[str, str] = field(default_factory=dict)
     in_one_task: bool = False
     stall_seconds: int = 0
+    erased: tuple[CoordinateRange, ...] = ()
+    doubted: tuple[CoordinateRange, ...] = ()
+    hashes: tuple[str, ...] = ()
+    future: tuple[str, ...] = ()
+    secret: str = field(default="", repr=False)
 
 
 def readable_layers(
@@ -112,6 +121,8 @@ class SparkResult:
         rows: Rows that were counted while they were written, duplicates included.
         error: Class of the error in `tideline.errors`; None after success.
         unreadable: Where the error will come again.
+        refused: Records of erased keys that were read and not written, where no coordinate was
+            known to be erased.
         began_ms, ended_ms: When the application began with the job and had written all files, in
             milliseconds since 1970; None where it failed.
     """
@@ -122,6 +133,7 @@ class SparkResult:
     unreadable: tuple[Unreadable, ...] = ()
     began_ms: int | None = None
     ended_ms: int | None = None
+    refused: tuple[CoordinateRange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,7 +134,7 @@ def maintain_stream(
     done = []
     for role, table in tables.items():
         # Commits and tokens of this table; the ledger and its lease are the stream's.
-        upkeep = _Upkeep(replace(run, table=table), role, table)
+        upkeep = Upkeep(replace(run, table=table), role, table)
         if not table.observe().exists:
             continue
         if dry_run:
@@ -154,7 +154,7 @@ def _leases(run: RunContext, role: TableRole) -> tuple[str, ...]:
     return ("writer",) if run.typed is None else ("writer", "decoder")
 
 
-class _Upkeep:
+class Upkeep:
     """The maintenance of one table.
 
     Args:
@@ -170,7 +170,7 @@ class _Upkeep:
 
     def preview(self) -> TableUpkeep:
         """What would be done now."""
-        before = self._checked()
+        before = self.checked()
         is_quarantine = self._role == "quarantine"
         expired = expired_rows(self._run, self._table) if is_quarantine else None
         groups = self._planned()
@@ -187,7 +187,7 @@ class _Upkeep:
 
     def carry_out(self) -> TableUpkeep:
         """Remove old rows, merge, then delete; the caller holds the leases."""
-        before = self._checked()
+        before = self.checked()
         is_quarantine = self._role == "quarantine"
         expired = remove_expired(self._run, self._table) if is_quarantine else NO_ROWS
         merged: list[int] = []
@@ -197,7 +197,7 @@ class _Upkeep:
             for merge in self._merge(groups):
                 merged += [sizes[path] for path in merge.old]
                 written.append(merge.bytes)
-        vacuumed = self._vacuum()
+        vacuumed = self.vacuum(self._wanted.vacuum_hours)
         return TableUpkeep(
             self._role,
             self._table.uri,
@@ -256,10 +256,9 @@ class _Upkeep:
         )
         commit_checked(target, change, (), check, after_version)
 
-    def _vacuum(self) -> FileCount:
+    def vacuum(self, hours: int, *, at_once: bool = False) -> FileCount:
         """Delete what nobody needs, behind a token that keeps older attempts from committing it."""
-        hours = self._wanted.vacuum_hours
-        if not self._table.vacuum(hours, delete=False).files:
+        if not self._table.vacuum(hours, delete=False, at_once=at_once).files:
             return FileCount(0, 0)
         table, control = self._table.observe(), self._ledger().control
         if (table.token or 0) != control.token and table.version is not None:
@@ -267,7 +266,7 @@ class _Upkeep:
             self._commit(fence(self._run, attempt, "maintenance"), table.version)
         self._run.ledger.refuse_lost()
         reach("maintain:vacuuming")
-        deleted = self._table.vacuum(hours, delete=True)
+        deleted = self._table.vacuum(hours, delete=True, at_once=at_once)
         reach("maintain:vacuumed")
         return deleted
 
@@ -278,7 +277,7 @@ class _Upkeep:
             target_bytes=self._wanted.target_mb * _MB,
         )
 
-    def _checked(self) -> TableSize:
+    def checked(self) -> TableSize:
         """The table's size, once it is certain that nobody has to decide about it first (R13).
 
         A decision may need the files of older versions: the rows that others have removed are

@@ -60,6 +60,7 @@ def ledger_against_table(run: RunContext) -> Audit:
             run.ledger.closed_runs(),
             [r for r in state.runs.values() if r.is_open],
             run.table.stored(),
+            state.erasing,
         )
         after = run.ledger.read()
         # A run that closed meanwhile is in the one and not yet in the other.
@@ -84,7 +85,7 @@ def rows_removed_by_others(
         VerificationFailed: A data file cannot be read: nobody approved the loss of its rows.
     """
     stored = () if version is None else run.table.stored(version)
-    result = audit(head, run.ledger.closed_runs(), (), stored)
+    result = audit(head, run.ledger.closed_runs(), (), stored, run.ledger.read().erasing)
     if result.damaged:
         raise VerificationFailed(
             f"table {run.stream.table.uri}, version {version}: data files cannot be read:"
@@ -237,6 +238,8 @@ def take_over(
         for record in (*(replace(r, proposal=None) for r in planned), *told.records):
             after = after.with_run(record)
         after = after.with_undecoded(told.written)
+        if told.erased:
+            after = replace(after, erasing=after.erasing.keeping_out(told.erased))
         return after.with_head(told.head).without_verifications().with_next_token(table.token or 0)
 
     taken = run.ledger.update(swap)
@@ -307,7 +310,7 @@ def decide_unverified_rows(
         return RowsDecided(head)
     if incident.finding.kind not in VERIFIED_FIRST:
         return _without_unverified(run, state, head, plan, incident)
-    counted = count_rows(run, record, incident.unverified, head)
+    counted = count_rows(run, record, incident.unverified, head, state.erasing)
     if incident.finding.kind == "unknown" and counted.mismatches:
         return _without_unverified(run, state, head, plan, incident)
     parts = sound_parts(counted.mismatches, head.covered)

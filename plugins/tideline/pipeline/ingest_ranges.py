@@ -182,9 +182,13 @@ def _read_and_land(
         result = submit(run, job)
         if result.began_ms is not None and result.ended_ms is not None:
             change = replace(change, times=(asked_ms, result.began_ms, result.ended_ms))
+        if refused := result.refused:
+            log.info("%d records of erased keys were not written", len(refused))
+            run.ledger.update(lambda s: replace(s, erasing=s.erasing.refusing(refused)))
         written = run.table.written(change, result)
         reach("ingest:written")
-        seen = Landing(attempt.state, record, plan, change, written, job.unreadable)
+        erased = (*job.erased, *refused)
+        seen = Landing(attempt.state, record, plan, change, written, job.unreadable, erased)
         return land(run, seen, after_version=table.version)
     except (Halted, AttemptFenced, VerificationFailed):  # it is certain that nothing was committed
         with suppress(ServiceAway):

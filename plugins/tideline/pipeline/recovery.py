@@ -153,7 +153,7 @@ def close_partially(
     ]
     good: tuple[VerifiedRange, ...] = ()
     if commit is not None and healthy:
-        counted = count_rows(run, owner, healthy, state.head)
+        counted = count_rows(run, owner, healthy, state.head, state.erasing)
         changed = changes_after_read(run, replace(plan.on_cluster, ranges=tuple(healthy)))
         good = tuple(
             v

@@ -126,13 +126,13 @@ def verify_ranges(run: RunContext) -> tuple[TableCommit, tuple[VerifiedRange, ..
             f"plan {plan.plan_id}: no commit of it in {run.stream.table.uri}; ingest it first",
             plan_id=plan.plan_id,
         )
-    counted = count_rows(run, record, plan.ranges, state.head, table.version)
+    counted = count_rows(run, record, plan.ranges, state.head, state.erasing, table.version)
     findings, counted = check_log(run, record, commit, counted)
     if findings:
         _keep(run, state, record, counted.evidence)
         state = _accept_or_halt(run, state, record, plan, findings)
         record = run.record_in(state) or record  # with the evidence: the log is not asked again
-        counted = count_rows(run, record, plan.ranges, state.head)
+        counted = count_rows(run, record, plan.ranges, state.head, state.erasing)
     if counted.mismatches:
         _keep(run, state, record, counted.evidence)
         raise VerificationFailed(

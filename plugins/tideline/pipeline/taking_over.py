@@ -13,6 +13,7 @@ from tideline.landing.context import RunContext, now
 from tideline.landing.observing import observe_topics
 from tideline.landing.proof import count_rows
 from tideline.ledger.state import LedgerState
+from tideline.model.erasing import Erasing
 from tideline.model.head import Head
 from tideline.model.incident import Incident
 from tideline.model.observation import TableObservation
@@ -26,6 +27,7 @@ from tideline.rules.rewind import layers
 from tideline.rules.taking_over import (
     amended,
     as_planned,
+    erased_by,
     forgotten,
     removed_by,
     taken_up,
@@ -44,6 +46,7 @@ class Told:
         known: What counts as landed again.
         removed: What counts as landed no more.
         written: What the commits have written or removed: it counts as decoded no more.
+        erased: What they have erased by key.
     """
 
     head: Head
@@ -51,6 +54,7 @@ class Told:
     known: tuple[CoordinateRange, ...]
     removed: tuple[CoordinateRange, ...]
     written: tuple[CoordinateRange, ...]
+    erased: tuple[CoordinateRange, ...] = ()
 
     def __str__(self) -> str:
         return (
@@ -88,12 +92,14 @@ def what_the_table_tells(
     names |= {topic_id: topic for topic, topic_id in ids.items()}
     open_plans = [r.plan.plan_id for r in state.runs.values() if r.is_open and r.plan is not None]
     found = forgotten(head, commits, open_plans, names)
+    erased = erased_by(commits)
     assert table.table_id is not None
     assert table.version is not None
     commit = TableCommit(table.table_id, table.version, table.token or 0, rows=0, bytes=0)
     plan = _plan(run, state, f"taken-over-{incident.incident_id}", commit, found)
     record = RunRecord(plan.run_id, plan.lane, "done", plan.request_digest, now(), plan=plan)
-    verified = _verified(run, record, head, found, set(ids.values()))
+    erasing = state.erasing.keeping_out(erased)
+    verified = _verified(run, record, head, erasing, found, set(ids.values()))
     known = tuple(v.planned for v in verified)
     plan = replace(plan, ranges=known)
     record = replace(record, plan=plan, table_commit=commit, verified=verified)
@@ -115,7 +121,7 @@ def what_the_table_tells(
     )
     written = tuple(r.as_coordinates for c in commits for r in c.ranges)
     records = (*amended(closed, gone), *([record] if known else ()))
-    return Told(head, records, known, removed, written)
+    return Told(head, records, known, removed, written, erased)
 
 
 def _plan(
@@ -150,6 +156,7 @@ def _verified(
     run: RunContext,
     record: RunRecord,
     head: Head,
+    erasing: Erasing,
     found: Iterable[ReadRange],
     alive: Collection[str],
 ) -> tuple[VerifiedRange, ...]:
@@ -162,12 +169,17 @@ def _verified(
     good: list[VerifiedRange] = []
     for layer in layers(found):
         asked = tuple(as_planned(r) for r in layer if r.topic_id in alive)
-        counted = count_rows(run, record, asked, head)
+        counted = count_rows(run, record, asked, head, erasing)
         good += (*counted.verified, *sound_parts(counted.mismatches, head.covered))
         rest = tuple(as_planned(r) for r in layer if r.topic_id not in alive)
         landed = run.table.landed(rest, counted.version)
         whole, part = verify_ranges(
-            rest, landed, gaps="explain", evidence={}, accepted_loss=by_identity(head.accepted_loss)
+            rest,
+            landed,
+            gaps="explain",
+            evidence={},
+            accepted_loss=by_identity(head.accepted_loss),
+            erased=erasing.places,
         )
         good += (*whole, *sound_parts(part, head.covered))
     return tuple(good)

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from tideline.model.erasing import Erasing
 from tideline.model.head import Head
 from tideline.model.offsets import (
     CoordinateRange,
@@ -33,6 +34,7 @@ from tideline.model.run import RunRecord
 from tideline.model.wording import first_few
 
 Held = Mapping[PartitionIdentity, Intervals]
+NOTHING_ERASED = Erasing()
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +162,7 @@ class Audit:
             offset, and rows where the log has a marker.
         unverified: Rows of a plan that is still open; they are no error.
         table_version: The version that was read; None without a table.
+        erased: Verified offsets whose records were erased by key.
     """
 
     rows: int
@@ -173,6 +176,7 @@ class Audit:
     damaged: tuple[DamagedFile, ...] = ()
     typed: TypedAudit | None = None
     current: CurrentAudit | None = None
+    erased: int = 0
 
     @property
     def clean(self) -> bool:
@@ -196,6 +200,7 @@ def audit(
     closed: Iterable[RunRecord],
     open_runs: Iterable[RunRecord],
     stored: Iterable[Stored | DamagedFile],
+    erasing: Erasing = NOTHING_ERASED,
 ) -> Audit:
     """Compare the ledger with the table.
 
@@ -203,6 +208,8 @@ def audit(
         closed: Every closed run with its verified ranges; an undone run has none.
         open_runs: Runs whose plan is neither verified nor superseded yet.
         stored: What the table's data files hold.
+        erasing: What has a row no more, since it was erased by key; a row there is foreign, once
+            the erasure that takes it out has done so.
 
     Returns:
         The result, without `table_version`.
@@ -222,11 +229,10 @@ def audit(
             partition.markers += [gap.offsets for gap in verified.gaps if gap.reason == "marker"]
             if record.lane == "live":
                 partition.live.append(verified.planned.offsets)
-    for record in open_runs:
-        for planned in record.plan.ranges if record.plan is not None else ():
-            partitions[planned.identity].topic = planned.topic
-            partitions[planned.identity].open.append(planned.offsets)
-    _take_head(partitions, head)
+    for planned in (r for o in open_runs if o.plan is not None for r in o.plan.ranges):
+        partitions[planned.identity].topic = planned.topic
+        partitions[planned.identity].open.append(planned.offsets)
+    _take_head(partitions, head, erasing)
     rows, damaged = 0, []
     for piece in stored:
         if isinstance(piece, DamagedFile):
@@ -239,7 +245,8 @@ def audit(
     for identity, partition in partitions.items():
         partition.topic = partition.topic or names.get(identity.topic_id)
     _compare_generations(partitions, head)
-    return replace(_judge(rows, partitions), damaged=tuple(damaged))
+    judged = _judge(rows, partitions, is_removing=erasing.is_removing)
+    return replace(judged, damaged=tuple(damaged))
 
 
 class _Partition:
@@ -253,6 +260,7 @@ class _Partition:
         self.markers: list[OffsetRange] = []
         self.open: list[OffsetRange] = []
         self.stored: list[Stored] = []
+        self.erased: Intervals = ()
         self.topic: str | None = None
         self.next_offset: int | None = None
         self.below: Intervals = ()
@@ -269,7 +277,11 @@ class _Partition:
         return union(self.verified, self.accounted)
 
 
-def _take_head(partitions: dict[PartitionIdentity, _Partition], head: Head) -> None:
+def _take_head(
+    partitions: dict[PartitionIdentity, _Partition], head: Head, erasing: Erasing
+) -> None:
+    for identity, offsets in erasing.places.items():
+        partitions[identity].erased = offsets
     for covered in head.coverage:
         partitions[covered.identity].accounted.extend(covered.intervals)
     for accepted in head.accepted_loss:
@@ -302,21 +314,28 @@ def _compare_generations(partitions: dict[PartitionIdentity, _Partition], head: 
         )
 
 
-def _judge(rows: int, partitions: dict[PartitionIdentity, _Partition]) -> Audit:
+def _judge(
+    rows: int, partitions: dict[PartitionIdentity, _Partition], *, is_removing: bool
+) -> Audit:
+    erased = 0
     flaws: dict[str, list[Flaw]] = defaultdict(list)
     for identity in sorted(partitions):
         known = partitions[identity]
         present = known.present
+        erased += total(subtract(intersect(known.covered, known.erased), present))
         unplanned = subtract(present, known.covered)
         misplaced = subtract(known.below, known.twice)
         for kind, intervals in {
             "gaps": _uncovered(known),
             "overlaps": overlaps(known.live),
-            "missing": subtract(subtract(known.covered, known.accepted_loss), present),
+            "missing": subtract(
+                known.covered, union(known.accepted_loss, known.erased, known.present)
+            ),
             "foreign": union(
                 subtract(unplanned, known.open),
                 misplaced,
                 intersect(known.present, union(known.markers)),  # no record was ever there
+                () if is_removing else intersect(present, known.erased),  # it has come back
             ),
             "unverified": intersect(unplanned, known.open),
         }.items():
@@ -330,6 +349,7 @@ def _judge(rows: int, partitions: dict[PartitionIdentity, _Partition]) -> Audit:
         missing=tuple(flaws["missing"]),
         foreign=tuple(flaws["foreign"]),
         unverified=tuple(flaws["unverified"]),
+        erased=erased,
     )
 
 

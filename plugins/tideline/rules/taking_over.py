@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from tideline.model.erasing import ERASURE
 from tideline.model.head import Head, KnownCommit, PartitionPosition
 from tideline.model.observation import Gap, TopicObservation
 from tideline.model.offsets import (
     Beginning,
+    CoordinateRange,
     Coverage,
     Intervals,
     OffsetRange,
@@ -40,6 +42,13 @@ def removed_by(
     written = by_log(r for c in commits for r in c.ranges)
     found = ((c.identity, intersect(c.intervals, written.get(c.identity, ()))) for c in missing)
     return {identity: offsets for identity, offsets in found if offsets}
+
+
+def erased_by(commits: Iterable[KnownCommit]) -> tuple[CoordinateRange, ...]:
+    """What commits say that they have erased by key: a ledger that is older must keep it out."""
+    return tuple(
+        r.as_coordinates for c in commits if c.commit_id.startswith(ERASURE) for r in c.ranges
+    )
 
 
 def without_removed(head: Head, closed: Iterable[RunRecord], gone: Held) -> Head:

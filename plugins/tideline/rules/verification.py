@@ -81,6 +81,7 @@ def verify_ranges(
     gaps: str,
     evidence: Evidence,
     accepted_loss: Mapping[PartitionIdentity, Intervals],
+    erased: Mapping[PartitionIdentity, Intervals] = {},
 ) -> tuple[tuple[VerifiedRange, ...], tuple[Mismatch, ...]]:
     """Compare every planned range with its rows: one row per offset, or an admitted reason.
 
@@ -89,6 +90,7 @@ def verify_ranges(
         gaps: The stream's gap policy: `explain`, `refuse`, `transactional` or `compacted`.
         evidence: Gaps as the log shows them; only policy `explain` uses them.
         accepted_loss: Offsets whose loss a decision has accepted.
+        erased: Offsets whose records were erased by key.
 
     Returns:
         The ranges that are as planned, and those that are not.
@@ -98,9 +100,14 @@ def verify_ranges(
     for item in planned:
         present = landed.get(item.identity) or LandedRange(item.identity, 0, ())
         missing = subtract([item.offsets], present.offsets)
-        accepted = intersect(missing, accepted_loss.get(item.identity, ()))
-        known = [Gap(r, "accepted") for r in accepted]
-        rest = subtract(missing, accepted)
+        rest, known = missing, list[Gap]()
+        reasons_known: tuple[tuple[GapReason, Mapping[PartitionIdentity, Intervals]], ...] = (
+            ("erased", erased),
+            ("accepted", accepted_loss),
+        )
+        for reason, offsets in reasons_known:
+            known += [Gap(r, reason) for r in intersect(rest, offsets.get(item.identity, ()))]
+            rest = subtract(rest, offsets.get(item.identity, ()))
         if gaps in _BY_POLICY:
             known += [Gap(r, _BY_POLICY[gaps]) for r in rest]
         else:  # what the log does not show any more may have been a record

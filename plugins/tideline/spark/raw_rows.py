@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 
 from tideline.errors import VerificationFailed
 from tideline.failpoints import reach
-from tideline.model.offsets import CoordinateRange, TopicPartition
+from tideline.model.offsets import CoordinateRange, OffsetRange, TopicPartition, intersect
 from tideline.model.spark_job import Output, SparkJob, SparkResult, readable_layers
 from tideline.table.schema import COLUMNS
 
@@ -218,11 +218,72 @@ def write_files(rows: DataFrame, job: SparkJob) -> SparkResult:
     """Write the rows into the attempt's own folder, and report how many there were.
 
     They are counted while they pass: so a file that is lost afterwards is missed by the run, which
-    holds the footers against this number.
+    holds the footers against this number. What was erased by key is not written (`erased_rows`).
     """
-    seen, counts = Observation("written"), [F.count(F.lit(1)).alias("rows")]
-    write_rows(rows.observe(seen, *counts), Output(job.table_uri, job.folder, job.partition_by))
-    return SparkResult(rows=int(observed(seen, rows, counts)["rows"]))
+    by_key, known = erased_rows(job)
+    rows = rows.where(~known) if known is not None else rows
+    counts = [F.count(F.lit(1)).alias("rows")]
+    if by_key is not None:
+        place = F.concat_ws("/", "topic", "partition", "offset")
+        counts = [
+            F.count_if(~by_key).alias("rows"),
+            F.concat_ws(" ", F.collect_list(F.when(by_key, place))).alias("refused"),
+        ]
+    seen = Observation("written")
+    kept = rows.observe(seen, *counts)
+    kept = kept.where(~by_key) if by_key is not None else kept
+    write_rows(kept, Output(job.table_uri, job.folder, job.partition_by))
+    found = observed(seen, rows, counts)
+    refused = _refused(str(found.get("refused") or ""), job.ranges)
+    return SparkResult(rows=int(found["rows"]), refused=refused)
+
+
+def erased_rows(job: SparkJob) -> tuple[Column | None, Column | None]:
+    """Which rows a job leaves out: those of an erased key, and those at erased coordinates.
+
+    Returns:
+        None each where there is no such thing; the first is reported, record by record.
+    """
+    by_key = None
+    if job.hashes or job.future:
+        told = F.coalesce("key", "value", F.lit(b""))
+        text = F.sha2(F.concat(F.unhex(F.lit(job.secret)), told), 256)
+        by_key = text.isin(*job.future) if job.future else F.lit(False)
+        if doubted := _at(job.doubted):
+            by_key |= F.expr(doubted) & text.isin(*job.hashes)
+    known = _at(job.erased)
+    return by_key, F.expr(known) if known else None
+
+
+def _at(ranges: Sequence[CoordinateRange]) -> str:
+    """SQL that is true at coordinates: a set of single offsets for each log, and longer ranges."""
+    logs: dict[tuple[str, int, int], list[OffsetRange]] = defaultdict(list)
+    for r in ranges:
+        logs[r.topic_id, r.generation, r.partition].append(r.offsets)
+    terms = []
+    for (topic_id, generation, partition), offsets in logs.items():
+        few = [str(n) for o in offsets if len(o) < 3 for n in range(o.start_offset, o.end_offset)]
+        within = [f"offset IN ({', '.join(few)})"] if few else []
+        within += [
+            f"(offset >= {o.start_offset} AND offset < {o.end_offset})"
+            for o in offsets
+            if len(o) >= 3
+        ]
+        log = f"topic_id = '{topic_id}' AND generation = {generation} AND partition = {partition}"
+        terms.append(f"({log} AND ({' OR '.join(within)}))")
+    return " OR ".join(terms)
+
+
+def _refused(places: str, ranges: Sequence[CoordinateRange]) -> tuple[CoordinateRange, ...]:
+    """What `write_files` has observed, as coordinates of the ranges that hold it."""
+    found: dict[TopicPartition, list[OffsetRange]] = defaultdict(list)
+    for place in places.split():
+        topic, partition, offset = place.rsplit("/", 2)
+        at = int(offset)
+        found[TopicPartition(topic, int(partition))].append(OffsetRange(at, at + 1))
+    return tuple(
+        r.at(part) for r in ranges for part in intersect(found[r.topic_partition], [r.offsets])
+    )
 
 
 def observed(seen: Observation, rows: DataFrame, metrics: Sequence[Column]) -> Mapping[str, Any]:

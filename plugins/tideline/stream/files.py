@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from tideline.errors import BadInput, StreamFileError
@@ -111,6 +112,30 @@ def by_name(files: Mapping[Path, FileContents], left: Iterable[str] = ()) -> dic
 def _rank(named: tuple[Path, FileContents, Stream]) -> tuple[bool, bool, Path]:
     path, contents, stream = named
     return contents.fleet is not None, path.stem != stream.stream, path
+
+
+def find_streams(names: str, folder: str | Path | None = None) -> tuple[Stream, ...]:
+    """The streams with these names, or whose names match patterns.
+
+    Args:
+        names: With commas between them; `*` and `?` stand for others, as in a shell.
+        folder: As for `find_stream`.
+
+    Raises:
+        BadInput: There is none for one of them, or no such folder.
+    """
+    found: dict[str, Stream] = {}
+    for name in names.replace(",", " ").split():
+        if not {*name} & {*"*?["}:
+            found[name] = find_stream(name, folder)
+            continue
+        files, problems = read_files(stream_paths(folder))
+        known = by_name(files, (path.stem for path in problems))
+        matching = {n: s.stream for n, s in known.items() if fnmatchcase(n, name)}
+        if not matching:
+            raise BadInput(f"stream: got {shown(name)}; allowed: a pattern of a stream's name")
+        found |= matching
+    return tuple(found.values())
 
 
 def find_stream(name: str, folder: str | Path | None = None) -> Stream:

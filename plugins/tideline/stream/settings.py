@@ -39,6 +39,7 @@ Address = Annotated[str, AfterValidator(safe_uri)]
 
 
 OPERATION_DAGS = (
+    "tideline_erase",
     "tideline_resolve",
     "tideline_audit",
     "tideline_rewind",

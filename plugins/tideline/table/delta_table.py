@@ -54,6 +54,7 @@ from tideline.table.rows import (
     count_rows,
     quarantined_rows,
     read_coordinates,
+    rows_at,
     rows_since,
     rows_with,
     valueless_rows,
@@ -281,13 +282,25 @@ class TargetTable:
         with self._reachable():
             return rows_since(table, self._options, Coordinates(ranges), time)
 
-    def rows_with(self, texts: Mapping[str, str], columns: Sequence[str]) -> list[dict[str, Any]]:
-        """The rows whose columns have these values."""
+    def rows_with(
+        self, keys: Sequence[Mapping[str, str]], columns: Sequence[str]
+    ) -> list[dict[str, Any]]:
+        """The rows whose columns have one of these keys' values."""
         table = self._open(None)
         if table is None:
             return []
         with self._reachable():
-            return rows_with(table, self._options, texts, columns)
+            return rows_with(table, self._options, keys, columns)
+
+    def rows_at(
+        self, ranges: Iterable[CoordinateRange] | None, columns: Sequence[str]
+    ) -> Iterator[dict[str, Any]]:
+        """The rows at coordinates, or all of them."""
+        table = self._open(None)
+        wanted = None if ranges is None else Coordinates(ranges)
+        with self._reachable():
+            if table is not None:
+                yield from rows_at(table, self._options, wanted, columns)
 
     def newest_marked(
         self, topic_id: str, column: str, texts: Collection[str], until: datetime | None

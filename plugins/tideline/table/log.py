@@ -224,6 +224,24 @@ class NewestTable:
         if made.is_due:
             self._checkpoint(self._log, made)
 
+    def cut(self) -> int:
+        """Delete all of the log before the newest version; how many files went.
+
+        Raises:
+            DeltaError: The table cannot be read.
+            OSError: The store cannot be reached.
+        """
+        table = self.newest()
+        if table is None:
+            return 0
+        with _as_os_errors():
+            if self._log is None or self._state is None:
+                self.delta_rs().create_checkpoint()
+            else:
+                self._log.write_checkpoint(self._state)
+            self._commits.clear()
+            return DeltaLog(self._uri, self._options).forget_before(table.version())
+
     def _checkpoint(self, own: DeltaLog, state: LogState) -> None:
         """Write one, and at times have delta-rs delete what the log need not keep any more."""
         try:

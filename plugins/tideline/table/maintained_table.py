@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Sequence
 
 from deltalake import exceptions as delta_errors
@@ -21,6 +22,8 @@ _RETENTION = "delta.deletedFileRetentionDuration"
 _TOO_SHORT = "Invalid retention period"
 """In delta-rs' message where that property asks for more."""
 _LOG = "_delta_log/"
+_HOURS = {"week": 168.0, "day": 24.0, "hour": 1.0, "minute": 1 / 60, "second": 1 / 3600}
+"""In the units that Delta's intervals are given in."""
 
 
 def _holds(file: DataFile) -> dict[str, str | int]:
@@ -74,15 +77,28 @@ class MaintainedTable(TargetTable):
             merges = [merge_files(store, table, group, change.folder) for group in groups]
         return tuple(merge for merge in merges if merge is not None)
 
-    def vacuum(self, hours: int, *, delete: bool) -> FileCount:
+    def kept_hours(self, hours: int) -> int:
+        """For how long a vacuum keeps files, if it is asked for so long."""
+        text = self._existing().metadata().configuration.get(_RETENTION, "")
+        number, unit = ([*text.removeprefix("interval ").split(), "0", "hours"])[:2]
+        own = float(number) * _HOURS.get(unit.rstrip("s"), 1.0)
+        return max(hours, math.ceil(own))
+
+    def cut_log(self) -> int:
+        """Delete the log before the newest version."""
+        self._existing()
+        with self._reachable():
+            return self._kept.cut()
+
+    def vacuum(self, hours: int, *, delete: bool, at_once: bool = False) -> FileCount:
         """Delete files that the newest version does not need."""
         table = self._existing()
         with self._reachable():
             sizes = self._stored(table)
             self._refuse_tables_inside(sizes)
-            found = self._vacuum(table, hours, delete=False)
+            found = self._vacuum(table, hours, delete=False, at_once=at_once)
             if found and delete:  # else there would be two empty commits
-                found = self._vacuum(table, hours, delete=True)
+                found = self._vacuum(table, hours, delete=True, at_once=at_once)
         return FileCount.of(sizes.get(path, 0) for path in found)
 
     def _refuse_tables_inside(self, stored: Iterable[str]) -> None:
@@ -96,9 +112,9 @@ class MaintainedTable(TargetTable):
                 " was deleted; give one of the two another folder"
             )
 
-    def _vacuum(self, table: Opened, hours: int, *, delete: bool) -> list[str]:
+    def _vacuum(self, table: Opened, hours: int, *, delete: bool, at_once: bool) -> list[str]:
         """`full` finds what attempts have left, too; without it only what a commit has removed."""
-        asked_for = _RETENTION in table.metadata().configuration
+        asked_for = _RETENTION in table.metadata().configuration and not at_once
 
         def vacuum(retention_hours: int | None) -> list[str]:
             return self._kept.delta_rs().vacuum(

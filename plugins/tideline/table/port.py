@@ -201,18 +201,31 @@ class TablePort(Protocol):
             Nothing if there is no table.
         """
 
-    def rows_with(self, texts: Mapping[str, str], columns: Sequence[str]) -> list[dict[str, Any]]:
-        """The rows of the newest version whose columns have these values.
+    def rows_with(
+        self, keys: Sequence[Mapping[str, str]], columns: Sequence[str]
+    ) -> list[dict[str, Any]]:
+        """The rows of the newest version whose columns have one of these keys' values.
 
         Args:
-            texts: Values by column, as texts: those of bytes in hexadecimal digits.
-            columns: What is returned of each row; no partition columns.
+            keys: Values by column, as texts: those of bytes in hexadecimal digits. All have the
+                same columns.
+            columns: What is returned of each row; no partition columns but those of coordinates.
 
         Returns:
             In no order. Nothing if there is no table.
 
         Raises:
             BadInput: A text is no value of its column's type.
+        """
+
+    def rows_at(
+        self, ranges: Iterable[CoordinateRange] | None, columns: Sequence[str]
+    ) -> Iterator[dict[str, Any]]:
+        """The rows of the newest version at coordinates.
+
+        Args:
+            ranges: None for all rows.
+            columns: What is given of each row, beside topic and coordinates.
         """
 
     def newest_marked(
@@ -386,7 +399,24 @@ class MaintainedTablePort(TablePort, Protocol):
                 says.
         """
 
-    def vacuum(self, hours: int, *, delete: bool) -> FileCount:
+    def kept_hours(self, hours: int) -> int:
+        """For how long a vacuum keeps files; the table may ask for more than somebody does.
+
+        Args:
+            hours: What is asked for.
+        """
+
+    def cut_log(self) -> int:
+        """Delete all entries of the table's log before the newest version; no time travel is left.
+
+        Returns:
+            How many files went.
+
+        Raises:
+            ServiceAway: Also where another program has deleted some; again later.
+        """
+
+    def vacuum(self, hours: int, *, delete: bool, at_once: bool = False) -> FileCount:
         """Delete files that the newest version does not need.
 
         These are files of older versions, removed that long ago, and files that no version names,
@@ -397,6 +427,7 @@ class MaintainedTablePort(TablePort, Protocol):
             hours: How long ago. If the table's own `delta.deletedFileRetentionDuration` is longer,
                 that counts.
             delete: Whether to delete, or only to count.
+            at_once: Whether the table's own property counts for nothing.
 
         Returns:
             What was deleted, or would be.

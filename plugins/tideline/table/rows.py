@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import reduce
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from tideline.delta_io import Addressed, integers, read_parquet
+from tideline.delta_io import Addressed, integers, plain_schema, read_parquet
 from tideline.errors import BadInput
 from tideline.model.maintenance import PlannedRows
 from tideline.model.offsets import CoordinateRange, Intervals, OffsetRange, PartitionIdentity, union
@@ -190,10 +191,15 @@ def rows_since(
 def rows_with(
     table: Opened,
     options: Mapping[str, str],
-    texts: Mapping[str, str],
+    keys: Sequence[Mapping[str, str]],
     columns: Sequence[str],
 ) -> list[dict[str, Any]]:
     """Rows by the values of some columns; of each file, only these are read where none has them.
+
+    Row groups whose statistics exclude all of the keys are not read.
+
+    Args:
+        keys: Values by column, as texts; all have the same columns.
 
     Raises:
         BadInput: A text is no value of its column's type.
@@ -202,18 +208,63 @@ def rows_with(
     import pyarrow.compute as pc
 
     found: list[dict[str, Any]] = []
-    for file in active_files(table):
-        data = read_parquet(table, file.path, [*texts], options)
-        if not {*texts} <= {*data.column_names}:
+    types = {f.name: f.type for f in plain_schema(pa.schema(table.schema().to_arrow()))}
+    names = [*keys[0]] if keys else []
+    if not {*names} <= {*types}:
+        return found
+    values = [tuple(_value(types[n], n, key[n]) for n in names) for key in keys]
+    wanted = {
+        names[n]: pa.array({v[n] for v in values}, types[names[n]]) for n in range(len(names))
+    }
+    holding = {name: sorted(v.as_py() for v in of) for name, of in wanted.items()}
+    every = {tuple(v.as_py() for v in key) for key in values}
+    for file in active_files(table) if keys else ():
+        data = read_parquet(table, file.path, names, options, holding=holding)
+        if not {*names} <= {*data.column_names}:
             continue  # it is older than a column
-        mask = pa.array([True] * len(data))
-        for name, text in texts.items():
-            mask = pc.and_(mask, pc.equal(data[name], _value(data[name].type, name, text)))
-        if pc.any(mask).as_py():
-            chosen = read_parquet(table, file.path, [*columns], options).filter(mask)
-            others = dict.fromkeys(columns) | dict(file.by_its_rows.constants)
-            found += ({n: (others | row)[n] for n in columns} for row in chosen.to_pylist())
+        masks = [pc.is_in(data[n].cast(types[n]), wanted[n]) for n in names]
+        mask = reduce(pc.and_, masks)
+        if not pc.any(mask).as_py():
+            continue
+        chosen = read_parquet(
+            table, file.path, [*dict.fromkeys((*names, *columns))], options, holding=holding
+        )
+        others = dict.fromkeys(columns) | dict(file.by_its_rows.constants)
+        for row in chosen.filter(mask).to_pylist():
+            if len(names) == 1 or tuple(row[n] for n in names) in every:
+                found.append({n: (others | row)[n] for n in columns})
     return found
+
+
+def rows_at(
+    table: Opened,
+    options: Mapping[str, str],
+    wanted: Coordinates | None,
+    columns: Sequence[str],
+) -> Iterator[dict[str, Any]]:
+    """Rows at coordinates, or all, a file at a time.
+
+    Args:
+        columns: What is given of each row, beside its coordinates.
+
+    Raises:
+        OSError: A file cannot be read.
+    """
+    for file in active_files(table):
+        if wanted is not None and not wanted.may_be_in(file):
+            continue
+        its = file.by_its_rows
+        names = [n for n in (*IDENTITY, "offset") if n not in its.constants]
+        data = read_parquet(table, file.path, [*dict.fromkeys((*names, *columns))], options)
+        if wanted is not None:
+            offsets = integers(data.column("offset"))
+            chosen = np.zeros(len(data), dtype=bool)
+            for identity, mask in by_identity(data, its):
+                at = wanted.mask(identity, offsets)
+                chosen |= at if mask is None else at & mask
+            data = data.filter(pa.array(chosen))
+        others = dict.fromkeys(columns) | dict(its.constants)
+        yield from (others | row for row in data.to_pylist())
 
 
 def _value(kind: pa.DataType, name: str, text: str) -> pa.Scalar:

@@ -341,6 +341,14 @@ def removal_id(name: str) -> str:
     return f"{name}.removed"
 
 
+_FENCED = ".fenced"
+
+
 def fence_id(name: str) -> str:
     """What a commit carries that keeps older attempts out, and touches no row."""
-    return f"{name}.fenced"
+    return f"{name}{_FENCED}"
+
+
+def is_fence(commit_id: str) -> bool:
+    """Whether a commit only keeps older attempts out."""
+    return commit_id.endswith(_FENCED)

@@ -197,6 +197,7 @@ class Coordinates:
 
     def __init__(self, ranges: Iterable[CoordinateRange]) -> None:
         self._wanted = by_log(ranges)
+        self._bounds: dict[PartitionIdentity, tuple[np.ndarray, np.ndarray]] = {}
         by_number: dict[int, list[OffsetRange]] = defaultdict(list)
         for identity, intervals in self._wanted.items():
             by_number[identity.partition] += intervals
@@ -239,10 +240,16 @@ class Coordinates:
 
     def mask(self, identity: PartitionIdentity, offsets: np.ndarray) -> np.ndarray:
         """Which of some offsets of one log are meant."""
-        found = np.zeros(len(offsets), dtype=bool)
-        for wanted in self.of(identity):
-            found |= (offsets >= wanted.start_offset) & (offsets < wanted.end_offset)
-        return found
+        if identity not in self._bounds:
+            wanted = self.of(identity)  # disjoint, in order
+            starts, ends = ([r.start_offset for r in wanted], [r.end_offset for r in wanted])
+            self._bounds[identity] = (np.array(starts, np.int64), np.array(ends, np.int64))
+        starting, ending = self._bounds[identity]
+        if not len(starting):
+            return np.zeros(len(offsets), dtype=bool)
+        nearest = np.searchsorted(starting, offsets, side="right") - 1
+        inside: np.ndarray = (nearest >= 0) & (offsets < ending[np.maximum(nearest, 0)])
+        return inside
 
 
 def _hull(ranges: Iterable[OffsetRange]) -> Intervals:

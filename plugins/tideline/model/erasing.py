@@ -1,0 +1,233 @@
+"""Records that are erased by key: what was asked, what is kept out for good, what is still due.
+
+The ledger never holds a key, but a keyed hash of it: whoever has the key can find out whether it
+was erased, and nobody can read it there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Literal
+
+from tideline.model.maintenance import FileCount, TableRole
+from tideline.model.offsets import (
+    CoordinateRange,
+    Coverage,
+    Intervals,
+    PartitionIdentity,
+    add_coverage,
+    by_identity,
+    intersect,
+    subtract,
+)
+
+RAW_KEY = "raw key"
+"""What stands for a column where the bytes of Kafka's key are meant."""
+ERASURE = "erase-"
+"""How the ids of erasures begin, and those of their commits."""
+_GRACE = timedelta(days=1)
+"""Maintenance that comes once a day deletes what is due."""
+ErasureStatus = Literal["begun", "removed", "done"]
+"""Frozen; out of the newest version of each table; out of every file."""
+
+
+@dataclass(frozen=True, slots=True)
+class ErasedFrom:
+    """What an erasure has found in a table, and done to it.
+
+    Args:
+        rows: At the erased coordinates; of the current table, unknown before it is folded.
+        files: Data files that hold them.
+        bytes: Size of these files: so much is read, and most of it written again.
+        undecided: Quarantined records that may be of a key, and cannot be told by their bytes.
+        version: That has them no more; None before.
+        vacuumed: Files of older versions, and of none, that were deleted afterwards.
+        cut: Entries of the table's log that were deleted with them.
+    """
+
+    table: TableRole
+    uri: str
+    rows: int
+    files: int
+    bytes: int
+    undecided: int = 0
+    version: int | None = None
+    vacuumed: FileCount | None = None
+    cut: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StillInKafka:
+    """Erased records of a topic that Kafka may serve to others until retention takes them.
+
+    Args:
+        retention_ms: The topic's own setting, in milliseconds; None if unknown or unlimited.
+    """
+
+    topic: str
+    records: int
+    retention_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Erasure:
+    """One erasure, from the moment on at which it cannot be taken back.
+
+    Args:
+        erasure_id: Its name.
+        columns: By which columns keys were given, or `raw key`.
+        keys: Keyed hashes of the keys.
+        ranges: The coordinates of their records; empty in the state once they are out of the
+            tables: the history has them.
+        is_future: Whether later records of the keys are refused as well.
+        due_at: When the last file that holds one may go, by the tables' retention.
+        is_now: Whether older files go at once.
+        is_anew: Whether the current table is made anew as a whole.
+        audit: What an audit said after it; None before.
+    """
+
+    erasure_id: str
+    reason: str
+    by: str
+    begun_at: datetime
+    columns: tuple[str, ...]
+    keys: tuple[str, ...]
+    ranges: tuple[CoordinateRange, ...]
+    tables: tuple[ErasedFrom, ...]
+    kafka: tuple[StillInKafka, ...]
+    due_at: datetime
+    is_future: bool = False
+    is_now: bool = False
+    is_anew: bool = False
+    status: ErasureStatus = "begun"
+    removed_at: datetime | None = None
+    finished_at: datetime | None = None
+    audit: str | None = None
+
+    @property
+    def records(self) -> int:
+        """How many coordinates it has erased."""
+        return max((t.rows for t in self.tables if t.table == "raw"), default=0)
+
+    def __str__(self) -> str:
+        """One line, for logs."""
+        due = (
+            ""
+            if self.status == "done"
+            else f", files due to go at {self.due_at:%Y-%m-%d %H:%M} UTC"
+        )
+        return f"{self.erasure_id}: {self.status}, {self.records} records{due}"
+
+    def is_overdue(self, at: datetime) -> bool:
+        """Whether files should be gone by then that are not."""
+        is_cut_off = self.status == "begun" and at > self.begun_at + _GRACE
+        return is_cut_off or (self.status != "done" and at > self.due_at + _GRACE)
+
+    def with_table(self, done: ErasedFrom) -> Erasure:
+        """The erasure with what was done to one table."""
+        tables = tuple(done if t.table == done.table else t for t in self.tables)
+        return replace(self, tables=tables)
+
+
+@dataclass(frozen=True, slots=True)
+class Erasing:
+    """The suppress list, and what is under way. No rewind takes it back.
+
+    Args:
+        secret: Of the hashes, in hexadecimal digits.
+        begun: How many erasures there ever were; the next one's number.
+        erased: Coordinates that no table may hold.
+        hashes: Of the erased records' own raw keys: a log that is read again in a newer generation
+            is told by them.
+        future: Those of them whose later records are refused.
+        refused: How many later records were.
+        open: Erasures that are not done.
+    """
+
+    secret: str = field(default="", repr=False)
+    begun: int = 0
+    erased: tuple[Coverage, ...] = ()
+    hashes: tuple[str, ...] = ()
+    future: tuple[str, ...] = ()
+    refused: int = 0
+    open: tuple[Erasure, ...] = ()
+
+    @property
+    def places(self) -> dict[PartitionIdentity, Intervals]:
+        """The erased coordinates, by log."""
+        return by_identity(self.erased)
+
+    @property
+    def is_removing(self) -> bool:
+        """Whether rows at erased coordinates may still stand in a table."""
+        return any(e.status == "begun" for e in self.open)
+
+    def begin(self, erasure: Erasure, hashes: Iterable[str]) -> Erasing:
+        """From here on its records are kept out, whatever lands."""
+        own = set(hashes)
+        return replace(
+            self.keeping_out(erasure.ranges),
+            begun=self.begun + 1,
+            hashes=tuple(sorted({*self.hashes, *own})),
+            future=tuple(sorted({*self.future, *own})) if erasure.is_future else self.future,
+            open=(*self.open, erasure),
+        )
+
+    def keeping_out(self, ranges: Iterable[CoordinateRange]) -> Erasing:
+        """The list with more coordinates."""
+        return replace(
+            self, erased=add_coverage(self.erased, ((r.identity, r.offsets) for r in ranges))
+        )
+
+    def refusing(self, ranges: Iterable[CoordinateRange]) -> Erasing:
+        """The list with later records of erased keys, which were read and not written."""
+        found = tuple(ranges)
+        known = self.places
+        new = (subtract([r.offsets], known.get(r.identity, ())) for r in found)
+        count = sum(len(part) for parts in new for part in parts)
+        return replace(self.keeping_out(found), refused=self.refused + count)
+
+    def with_open(self, erasure: Erasure) -> Erasing:
+        """One of those under way as it is now; it leaves once it is done."""
+        others = (e for e in self.open if e.erasure_id != erasure.erasure_id)
+        mine = () if erasure.status == "done" else (erasure,)
+        return replace(self, open=tuple(sorted((*others, *mine), key=lambda e: e.begun_at)))
+
+    def doubted(self, ranges: Iterable[CoordinateRange]) -> tuple[CoordinateRange, ...]:
+        """Where a newer generation may hold the same record as an older one that is erased."""
+        older = [(i, held) for i, held in self.places.items()]
+        return tuple(
+            wanted.as_coordinates.at(part)
+            for wanted in ranges
+            for i, held in older
+            if (i.topic_id, i.partition) == (wanted.topic_id, wanted.partition)
+            and i.generation < wanted.generation
+            for part in intersect([wanted.offsets], held)
+        )
+
+
+def key_hash(secret: str, column: str, value: bytes) -> str:
+    """The keyed hash of a key that somebody asked for (RFC 2104, with SHA-256).
+
+    Args:
+        secret: In hexadecimal digits.
+        column: What is meant: a column, or several.
+        value: The key's canonical text, or its bytes.
+    """
+    text = column.encode() + b"\0" + value
+    return hmac.new(bytes.fromhex(secret), text, hashlib.sha256).hexdigest()
+
+
+def record_hash(secret: str, key: bytes | None, value: bytes | None) -> str:
+    """What tells a record's raw key in Spark as well: SHA-256 of the secret and the key.
+
+    Args:
+        secret: In hexadecimal digits.
+        key: Kafka's key; a record without one is told by its value.
+    """
+    told = key if key is not None else value or b""
+    return hashlib.sha256(bytes.fromhex(secret) + told).hexdigest()

@@ -1,0 +1,368 @@
+"""Erase by key: out of every table, kept out for good, and out of every file of older versions.
+
+    begun      coordinates are frozen in the ledger, and no landing writes them any more
+    removed    typed table, quarantine, raw table and current table have no such row
+    done       the files of older versions are gone, and the log that told of them
+
+Each step looks what is still to do, so whoever comes next goes on from there, without the key: the
+ledger has coordinates and keyed hashes, and never a key.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from itertools import count
+
+from tideline.errors import BadInput, StreamBusy, TidelineError, VerificationFailed
+from tideline.failpoints import reach
+from tideline.landing.attempts import Attempt, begin_attempt, next_token, removal
+from tideline.landing.context import RunContext, log, now
+from tideline.landing.table_commit import Target, commit_checked, remove
+from tideline.ledger.state import LedgerState
+from tideline.model.erasing import ERASURE, Erasure
+from tideline.model.maintenance import TableRole
+from tideline.model.offsets import missing
+from tideline.model.wording import reason_problem
+from tideline.operations.erase_finding import (
+    AskedKeys,
+    FoundRecords,
+    find_records,
+    in_table,
+    still_in_kafka,
+)
+from tideline.operations.maintenance import Tables, Upkeep
+from tideline.operations.reading import audit_stream
+from tideline.pipeline.run_batch import decode_batch, fold_batch
+from tideline.table.port import MaintainedTablePort
+from tideline.table.schema import TableChange
+
+_ORDER: tuple[TableRole, ...] = ("decoded", "quarantine", "raw")
+"""In which rows go: what is made of the raw table first, so that nobody makes it anew."""
+_FEW = 100
+"""So many records are erased whatever share of a table they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class EraseRequest:
+    """What a person asked for.
+
+    Args:
+        keys: Whose records.
+        reason, by: For the ledger.
+        is_future: Whether later records of the keys are refused as well.
+        is_now: Whether files of older versions go at once, and time travel with them.
+        most: The share of the raw table's rows that it may be.
+    """
+
+    keys: AskedKeys
+    reason: str
+    by: str
+    is_future: bool = False
+    is_now: bool = False
+    most: float = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class ErasePlan:
+    """What an erasure would do, or has begun to do.
+
+    Args:
+        erasure: Not begun yet in a plan; None where nothing is to be erased.
+        found: Where the records are.
+        before: Ids of erasures of one of these keys.
+        undecoded: Landed offsets whose keys nobody knows yet: they are decoded first.
+    """
+
+    erasure: Erasure | None
+    found: FoundRecords
+    before: tuple[str, ...]
+    undecoded: int
+
+
+def plan_erasure(run: RunContext, tables: Tables, asked: EraseRequest) -> ErasePlan:
+    """What an erasure would find and take out; nothing is written.
+
+    Args:
+        run: This run.
+        tables: Those of the stream.
+        asked: What is to be erased.
+
+    Raises:
+        BadInput: No reason or key, no such column, or a value that does not fit it; or so many
+            records that it has to be said.
+        Halted: A table is not the one that the ledger knows, or asks for Delta's own writer.
+        ServiceAway: A store is away.
+    """
+    _check(asked)
+    state = run.ledger.read()
+    for role, table in _there(tables):
+        Upkeep(replace(run, table=table), role, table).checked()
+    secret = state.erasing.secret or secrets.token_hex(32)
+    found = find_records(run, asked.keys, state.head, secret)
+    hashes = asked.keys.hashes(secret)
+    known = run.ledger.erasures() if state.erasing.begun else []
+    before = tuple(e.erasure_id for e in known if {*e.keys} & {*hashes})
+    undecoded = 0 if run.typed is None else _undecoded(state)
+    if asked.is_future and found.shared:
+        raise BadInput(
+            f"--future: {found.shared} of Kafka's keys of these records stand for other records as"
+            " well, so later ones cannot be told by them. Nothing was changed"
+        )
+    if asked.is_future and found.ranges and not found.hashes:
+        raise BadInput("--future: these records have no key of Kafka's. Nothing was changed")
+    if not found.ranges:
+        return ErasePlan(None, found, before, undecoded)
+    gone = [
+        part
+        for role, table in _there(tables)
+        if (part := in_table(role, table, found.ranges, found.undecided)) is not None
+    ]
+    _refuse_many(tables, gone[0].rows if gone else 0, asked.most)
+    hours = max(
+        table.kept_hours(run.stream.maintenance.vacuum_hours) for _, table in _there(tables)
+    )
+    at = now()
+    erasure = Erasure(
+        erasure_id=f"{ERASURE}{state.erasing.begun + 1}",
+        reason=asked.reason,
+        by=asked.by,
+        begun_at=at,
+        columns=asked.keys.columns,
+        keys=hashes,
+        ranges=found.ranges,
+        tables=tuple(gone),
+        kafka=still_in_kafka(run, found.ranges),
+        due_at=at if asked.is_now else at + timedelta(hours=hours),
+        is_future=asked.is_future,
+        is_now=asked.is_now,
+        is_anew=state.folding.layout is not None and _may_hold_values_of_before(run),
+    )
+    return ErasePlan(erasure, found, before, undecoded)
+
+
+def _there(tables: Tables) -> list[tuple[TableRole, MaintainedTablePort]]:
+    """Those that exist, the raw one first."""
+    return [(role, table) for role, table in tables.items() if table.observe().exists]
+
+
+def _check(asked: EraseRequest) -> None:
+    if not asked.reason.strip():
+        raise BadInput("--reason: got nothing; allowed: why, in words and without the key")
+    if problem := reason_problem(asked.reason):
+        raise BadInput(f"--reason: {problem}")
+    if not asked.keys.columns:
+        raise BadInput("--key: got nothing; allowed: COLUMN=VALUE, --raw-key, --keys-from")
+    texts = {text for key in asked.keys.keys for text in key.values()}
+    if any(len(text) > 1 and text in asked.reason for text in texts):
+        raise BadInput("--reason: it holds a key that is to be erased; allowed: words without it")
+
+
+def _undecoded(state: LedgerState) -> int:
+    return missing(state.head.covered, state.decoding.covered)
+
+
+def _refuse_many(tables: Tables, rows: int, most: float) -> None:
+    every = sum(file.rows or 0 for file in tables["raw"].files())
+    if rows > max(_FEW, most * every):
+        raise BadInput(
+            f"--most: {rows:,} of {every:,} rows would be erased, {rows / every:.1%}, and got"
+            f" {most:g}; allowed: a share that is as large, if that is meant. Nothing was changed"
+        )
+
+
+def _may_hold_values_of_before(run: RunContext) -> bool:
+    """Whether a row may hold a value that an earlier change has brought."""
+    decode = run.stream.decode
+    return decode is not None and decode.value.unavailable is not None
+
+
+def erase(run: RunContext, tables: Tables, asked: EraseRequest) -> ErasePlan:
+    """Erase the records of keys, as far as it can be done today; earlier ones are finished first.
+
+    What is landed and not decoded yet is decoded before: nobody else knows whose it is.
+
+    Args:
+        run: This run.
+        tables: Those of the stream.
+        asked: What is to be erased.
+
+    Returns:
+        The plan, with the erasure as it is now.
+
+    Raises:
+        BadInput: As `plan_erasure`.
+        Halted: A table is not the one that the ledger knows, asks for Delta's own writer, or a
+            rewind is unfinished.
+        StreamBusy: Somebody else lands, decodes or folds.
+        ServiceAway: Kafka, Spark or a store is away; the erasure goes on later.
+    """
+    _check(asked)
+    finish_erasures(run, tables)
+    _decode_all(run)
+    run.ledger.update(_with_secret)
+    with _as_writer(run):
+        if run.ledger.read().decoding.open is not None:
+            raise StreamBusy("records are being decoded; nothing was changed, erase again later")
+        plan = plan_erasure(run, tables, asked)
+        if plan.erasure is None:
+            return plan
+        begun, hashes = plan.erasure, plan.found.hashes
+        run.ledger.update(lambda state: state.with_erasure_begun(begun, hashes))
+        log.warning("%s: %d records", begun.erasure_id, begun.records)
+        reach("erase:begun")
+        out = _take_out(run, tables, begun)
+    return replace(plan, erasure=_finish(run, tables, out))
+
+
+def finish_erasures(run: RunContext, tables: Tables) -> tuple[Erasure, ...]:
+    """Go on with what was cut off, and delete the files whose time has come.
+
+    Returns:
+        Those that were under way, as they are now.
+
+    Raises:
+        StreamBusy: Somebody else lands, decodes or folds.
+        ServiceAway: Spark or a store is away; the erasure goes on later.
+    """
+    done = []
+    for left in run.ledger.read().erasing.open:
+        going = left
+        if left.status == "begun":
+            log.warning("%s was cut off: going on with it", left.erasure_id)
+            with _as_writer(run):
+                going = _take_out(run, tables, left)
+        done.append(_finish(run, tables, going))
+    return tuple(done)
+
+
+def _decode_all(run: RunContext) -> None:
+    if run.typed is None:
+        return
+    left = _undecoded(run.ledger.read())
+    for number in count():
+        decode_batch(replace(run, run_id=f"{run.run_id}-{number}" if number else run.run_id))
+        before, left = left, _undecoded(run.ledger.read())
+        if left == 0:
+            return
+        if left >= before:
+            raise StreamBusy(f"{left} offsets are not decoded yet; nothing was erased, try again")
+
+
+def _with_secret(state: LedgerState) -> LedgerState:
+    if state.erasing.secret:
+        return state
+    return replace(state, erasing=replace(state.erasing, secret=secrets.token_hex(32)))
+
+
+@contextmanager
+def _as_writer(run: RunContext) -> Iterator[None]:
+    """Nobody lands, decodes or folds meanwhile."""
+    with run.ledger.lease("writer"), run.ledger.lease("decoder"):
+        yield
+
+
+def _take_out(run: RunContext, tables: Tables, erasure: Erasure) -> Erasure:
+    """Take the rows out of the tables that a current table is made of, under their leases.
+
+    A commit is made also where no row stands: its token keeps out attempts that have read some.
+    """
+    here = dict(_there(tables))
+    derived = [here[role] for role in _ORDER if role in here and role != "raw"]
+    if derived:
+        attempt = Attempt(next_token(run, *derived))
+        change = removal(run, attempt, erasure.erasure_id, erasure.ranges)
+        for table in derived:
+            erasure = _out_of(erasure, table, _removed(table, change))
+            reach("erase:taken")
+    if "raw" in here:
+        attempt = begin_attempt(run, run.ledger.read().control.ledger_id)
+        change = removal(run, attempt, erasure.erasure_id, erasure.ranges)
+        version = here["raw"].observe().version
+        assert version is not None
+        made = remove(run, change, after_version=version)
+        reach("erase:taken")
+        run.ledger.update(lambda state: state.with_head(state.head.with_commits(made)))
+        erasure = _out_of(erasure, here["raw"], made.version)
+    out = replace(erasure, removed_at=now())
+    run.ledger.update(lambda state: state.with_erasure(out))
+    reach("erase:out")
+    return out
+
+
+def _removed(table: MaintainedTablePort, change: TableChange) -> int:
+    before = table.size()
+    assert before is not None
+    target = Target(table, table.uri, lambda: (table.observe(), ()), lambda _: None)
+    return commit_checked(target, change, (), lambda _: change, before.version).version
+
+
+def _out_of(erasure: Erasure, table: MaintainedTablePort, version: int) -> Erasure:
+    """Make sure of it, and say so.
+
+    Raises:
+        VerificationFailed: A row stands there still.
+    """
+    newest = table.observe().version
+    assert newest is not None
+    if left := table.landed(erasure.ranges, newest):
+        rows = sum(part.rows for part in left.values())
+        raise VerificationFailed(
+            f"{erasure.erasure_id}: {rows} rows stand in {table.uri} still, version {newest}; run"
+            " tideline erase FILE again"
+        )
+    (known,) = (t for t in erasure.tables if t.uri == table.uri)
+    return erasure.with_table(replace(known, version=version))
+
+
+def _finish(run: RunContext, tables: Tables, erasure: Erasure) -> Erasure:
+    """Fold what is out of the other tables, and delete the files once they may go."""
+    if erasure.status == "begun":
+        if run.current is not None and run.ledger.read().folding.layout is not None:
+            fold_batch(run, "anew" if erasure.is_anew else "due")
+        reach("erase:folded")
+        kept = erasure.due_at - erasure.begun_at
+        erasure = replace(erasure, status="removed", due_at=now() + kept, audit=_audited(run))
+        erasure = _noted(run, erasure)
+        reach("erase:removed")
+    if erasure.due_at > now():
+        return erasure
+    with _as_writer(run):
+        for role, table in _there(tables):
+            upkeep = Upkeep(replace(run, table=table), role, table)
+            hours = 0 if erasure.is_now else max(0, _kept_hours(run, table) - 1)
+            vacuumed = upkeep.vacuum(hours, at_once=erasure.is_now)
+            cut = 0 if role == "raw" else table.cut_log()
+            known = next((t for t in erasure.tables if t.table == role), None)
+            if known is not None:
+                erasure = erasure.with_table(replace(known, vacuumed=vacuumed, cut=cut))
+            reach("erase:vacuumed")
+    erasure = replace(erasure, status="done", finished_at=now(), audit=_audited(run))
+    return _noted(run, erasure)
+
+
+def _kept_hours(run: RunContext, table: MaintainedTablePort) -> int:
+    return table.kept_hours(run.stream.maintenance.vacuum_hours)
+
+
+def _noted(run: RunContext, erasure: Erasure) -> Erasure:
+    """Write it down with its coordinates, which the state does not keep."""
+    if not erasure.ranges:
+        known = {e.erasure_id: e for e in run.ledger.erasures()}
+        erasure = replace(erasure, ranges=known[erasure.erasure_id].ranges)
+    run.ledger.update(lambda state: state.with_erasure(erasure))
+    log.warning("%s: %s", erasure.erasure_id, erasure.status)
+    return erasure
+
+
+def _audited(run: RunContext) -> str:
+    """What an audit says now; it never fails an erasure."""
+    try:
+        result, findings = audit_stream(run)
+    except TidelineError as error:
+        return f"not possible: {error.message}"
+    flaws = [str(result)] if not result.clean else []
+    return "; ".join([*flaws, *map(str, findings)]) or "clean"
