@@ -288,6 +288,29 @@ def test_a_form_that_is_not_right_rewinds_nothing(conf, text):
 @pytest.mark.parametrize(
     ("conf", "text"),
     [
+        ({"key": "id=4711"}, "key: unknown key; allowed: stream, keys_from"),
+        ({"keys_from": None}, "keys_from: got nothing"),
+        ({"plan": False}, "confirm: got None; allowed: 'orders'"),
+        ({"plan": False, "confirm": "order"}, "confirm: got 'order'; allowed: 'orders'"),
+        ({"most": "all"}, "most: got 'all'; allowed: a whole number, a number"),
+        ({"stream": "x*"}, "stream: got 'x*'; allowed: a pattern of a stream's name"),
+    ],
+)
+def test_a_form_that_is_not_right_erases_nothing(streams, conf, text):
+    """And no key stands in a form: Airflow would keep it."""
+    from airflow.sdk.exceptions import AirflowFailException
+
+    from tideline.airflow.operations import EraseRecords
+
+    form = {"stream": "orders", "keys_from": "/keys.csv", "reason": "why", **conf}
+    task = EraseRecords(task_id="erase_records", folder=streams)
+    with pytest.raises(AirflowFailException, match=re.escape(text)):
+        task.execute({"dag_run": SimpleNamespace(conf=form)})
+
+
+@pytest.mark.parametrize(
+    ("conf", "text"),
+    [
         ({"classes": []}, "classes: unknown key; allowed: stream, class, since"),
         ({"class": 7}, "class: got 7; allowed: text, a list, null"),
         ({"class": ["framing", 7]}, "class: got 7; allowed: text"),

@@ -90,6 +90,25 @@ def test_a_loss_is_an_approver_s_to_accept(streams):
     assert "user olga is not among airflow.approvers" in refusal(task, run_by("olga", form))
 
 
+def test_an_erasure_is_for_who_may_operate_and_approve(streams, tmp_path):
+    """Of every stream that the form means, before any is touched; then the keys' file counts."""
+    (task,) = operation_dags(streams)["tideline_erase"].tasks
+    keys = tmp_path / "keys.csv"
+    form = {"stream": "or*", "keys_from": str(keys), "reason": "why"}
+    assert "user otto is not among airflow.operators" in refusal(task, run_by("otto", form))
+    assert "user olga is not among airflow.approvers" in refusal(task, run_by("olga", form))
+    assert "names no user" in refusal(task, run_by(None, form))
+    both = FILE.replace("[carol]", "[carol, olga]").replace("LEDGER", f"{tmp_path}/ledger")
+    (streams / "orders.yaml").write_text(both)
+    assert "does not say by whom" in refusal(task, run_by("olga", form, clears=1))
+    assert "keys.csv: cannot be read" in refusal(task, run_by("olga", form))
+    keys.write_text("id\n4711\n")
+    assert "connection kafka_default: type" in refusal(task, run_by("olga", form))
+    other = FILE.replace("LEDGER", f"{tmp_path}/other").replace("stream: orders", "stream: orphans")
+    (streams / "orphans.yaml").write_text(other)
+    assert "user olga is not among airflow.approvers" in refusal(task, run_by("olga", form))
+
+
 def test_a_decision_is_an_approver_s(streams):
     """As in the form of `resolve_reset`: an operator is none, where approvers are named."""
     (task,) = operation_dags(streams)["tideline_resolve"].tasks
