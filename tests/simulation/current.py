@@ -12,10 +12,19 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from tests.simulation.table import Row, SimulatedTable, TableState, Version
+from tests.simulation.table import (
+    Row,
+    SimulatedTable,
+    TableState,
+    Version,
+    intervals,
+    is_inside,
+)
 from tideline.errors import ServiceAway, VerificationFailed
 from tideline.model.current import BucketState, FoldPlan, differing
+from tideline.model.maintenance import TableFile
 from tideline.model.offsets import CoordinateRange, PartitionIdentity
+from tideline.model.plan import LandedRange
 from tideline.model.spark_job import FoldJob, FoldResult
 from tideline.table.schema import Field, PartitionFiles
 
@@ -87,6 +96,25 @@ class SimulatedCurrent(SimulatedTable):
         return {
             bucket: PartitionFiles(tuple(paths), sum(len(held[path]) for path in paths))
             for bucket, paths in found.items()
+        }
+
+    def files(self, version: int | None = None) -> tuple[TableFile, ...]:
+        """The data files of one version, by what they hold."""
+        held: Any = self._state.versions[-1 if version is None else version].rows
+        return tuple(TableFile(path, len(rows), len(rows)) for path, rows in held.items())
+
+    def landed(
+        self, ranges: Iterable[CoordinateRange], version: int
+    ) -> dict[PartitionIdentity, LandedRange]:
+        """Rows whose last change is there."""
+        held: Any = self._state.versions[version].rows
+        wanted = [*ranges]
+        changes = [r.change for rows in held.values() for r in rows]
+        inside = [c for c in changes if is_inside(wanted, c)]
+        return {
+            i: LandedRange(i, len(at), intervals(at))
+            for i in {c.identity for c in inside}
+            if (at := [c.offset for c in inside if c.identity == i])
         }
 
     def rewritten(self, change: Any, result: Any) -> tuple[str, ...]:

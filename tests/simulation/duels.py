@@ -35,6 +35,7 @@ PROCESSES: dict[str, Event] = {
     "move": ("move", 1),
     "audit": ("audit",),
     "maintenance": ("maintain",),
+    "erasure": ("erase", 1, 0),
 }
 BEFALLS: dict[str, Events] = {
     "nothing": (),

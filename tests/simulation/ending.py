@@ -69,7 +69,15 @@ def end(world: World, watch: Watch, choose: Choose) -> Iterator[str]:
     yield from _land_all(world, watch, choose)
     yield from _finish_backfills(world, watch, choose)
     yield from _land_all(world, watch, choose)
+    _finish_erasing(world)
     yield from _fold_all(world, watch, choose)
+
+
+def _finish_erasing(world: World) -> None:
+    """What was begun and cut off goes on to its end."""
+    state = world.state()
+    if state is not None and state.erasing.erased:
+        _retried(world, partial(run_events.finish_erasing, world))
 
 
 def _fold_all(world: World, watch: Watch, choose: Choose) -> Iterator[str]:

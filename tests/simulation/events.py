@@ -102,6 +102,8 @@ KINDS: dict[str, Kind] = {
     "kill": Kind(run_events.kill, 3, (_ANY, _FLAG)),
     "pass_time": Kind(run_events.pass_time, 2, ((1, 200), (0, 7))),
     "maintain": Kind(run_events.maintain, 0.5),
+    "erase": Kind(run_events.erase, 0.7, (_SMALL, (0, 3))),
+    "finish_erasing": Kind(run_events.finish_erasing, 0.5),
     "overwrite": Kind(table_events.overwrite, 0.3),
     "put_copy_back": Kind(table_events.put_copy_back, 0.3, ((1, 3),)),
     "move_away": Kind(table_events.move_away, 0.3),

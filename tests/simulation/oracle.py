@@ -10,13 +10,14 @@ from typing import Any
 from tests.simulation.current import folded, states
 from tests.simulation.kafka import RECORD
 from tests.simulation.properties import Log
+from tests.simulation.table import key_of
 from tests.simulation.table_events import FOREIGN
 from tests.simulation.world import World
 from tideline.decoding.verifying import typed_against_raw
 from tideline.ledger.state import LedgerState
 from tideline.model.current import differing
 from tideline.model.incident import Incident
-from tideline.model.offsets import OffsetRange, PartitionIdentity
+from tideline.model.offsets import OffsetRange, PartitionIdentity, add_coverage, intersect
 from tideline.model.request import RunRequest
 from tideline.pipeline.decisions import ledger_against_table
 from tideline.rules.audit import Flaw
@@ -32,7 +33,7 @@ class Recorded:
         self._topics: set[str] = set()
         self.clusters = False
         self.restarted: set[str] = set()
-        for lost in state.head.accepted_loss:
+        for lost in (*state.head.accepted_loss, *state.erasing.erased):
             self._add(lost.identity, lost.intervals)
         ledger = world.ledger()
         for incident in (*ledger.closed_incidents(), *state.control.incidents):
@@ -86,6 +87,7 @@ def judge(world: World, first: dict[Log, int], forgotten: Iterable[Recorded] = (
     for told in forgotten:
         recorded.join(told)
     yield from _audit(world)
+    yield from _erased(world, state)
     yield from _covered(world, state)
     yield from _produced(world, state, first, recorded)
     yield from _reached(world, state)
@@ -115,6 +117,28 @@ def _folded(world: World, state: LedgerState) -> Iterator[str]:
             yield f"current: {row} is there, wanted {wanted}"
     if differing(folding.buckets, states(found)) or len(found) != len(wanted):
         yield f"current: {folding.buckets}, and there are {states(found)}"
+
+
+def _erased(world: World, state: LedgerState) -> Iterator[str]:
+    """Only records of keys that were asked for are kept out, and none of them is in a table."""
+    if state.erasing.open and not state.erasing.is_removing:
+        places = state.erasing.places
+        for row in (r for t in world.tables for r in t.rows()):
+            if intersect([OffsetRange(row.offset, row.offset + 1)], places.get(row.identity, ())):
+                yield f"erased, and there: {row}"
+    kept_out = {
+        (c.identity.topic_id, c.identity.partition, offset)
+        for c in state.erasing.erased
+        for offset in _offsets(c.intervals)
+        if offset < FOREIGN
+    }
+    asked = {
+        tuple(origin[1:])
+        for serial, origin in enumerate(world.origins)
+        if key_of(serial) in world.erased_keys
+    }
+    for place in sorted(kept_out - asked):
+        yield f"kept out, and nobody has asked: {place}"
 
 
 def _decoded(world: World) -> Iterator[str]:
@@ -153,7 +177,11 @@ def _is_restored(world: World, flaw: Flaw) -> bool:
 
 def _covered(world: World, state: LedgerState) -> Iterator[str]:
     """Each verified offset has the row of a record that was written there, or has none rightly."""
-    lost = {c.identity: c.intervals for c in state.head.accepted_loss}
+    known = add_coverage(
+        state.head.accepted_loss,
+        ((c.identity, r) for c in state.erasing.erased for r in c.intervals),
+    )
+    lost = {c.identity: c.intervals for c in known}
     rows = {(r.identity, r.offset): r for r in world.table.rows()}
     records = _records(world)
     for covered in state.head.coverage:

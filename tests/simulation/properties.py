@@ -14,11 +14,13 @@ from tideline.model.current import differing
 from tideline.model.head import KnownCommit
 from tideline.model.incident import Incident
 from tideline.model.offsets import (
+    Intervals,
     OffsetRange,
     PartitionIdentity,
     by_log,
     intersect,
     subtract,
+    union,
 )
 from tideline.model.plan import BatchPlan
 from tideline.model.run import RunRecord
@@ -129,8 +131,10 @@ class Watch:
             seen: set[object] = set()
             twice = next(r for r in rows if (r[:2] in seen) or seen.add(r[:2]))
             yield f"R2: two copies of {twice}"
+        erased = dict[PartitionIdentity, Intervals]()
         if (state := self._world.state()) is not None:
             yield from self._of_identities(state)
+            erased = state.erasing.places
         tokens = [v.token for v in table.versions if v.token is not None]
         if tokens != sorted(set(tokens)):
             yield f"R5: tokens do not grow: {tokens}"
@@ -139,7 +143,11 @@ class Watch:
                 continue
             left = {(r.identity, r.offset) for group in after.rows.values() for r in group}
             gone = [
-                r for g in before.rows.values() for r in g if (r.identity, r.offset) not in left
+                r
+                for g in before.rows.values()
+                for r in g
+                if (r.identity, r.offset) not in left
+                and not intersect([OffsetRange(r.offset, r.offset + 1)], erased.get(r.identity, ()))
             ]
             if gone:
                 yield f"R4: a replay has replaced {gone[0]} by nothing"
@@ -168,13 +176,15 @@ class Watch:
             return
         open_now, landed = state.decoding.open, state.head.covered
         under_way = by_log((*open_now.plan.ranges, *open_now.plan.removes)) if open_now else {}
+        erased = state.erasing.places  # typed rows go first; and others may put raw ones back
         rows: dict[tuple[PartitionIdentity, int], list[int]] = defaultdict(list)
         for row in (row for table in typed for row in table.rows()):
             rows[row.identity, row.offset].append(row.serial)
         assert world.table.newest is not None
         for identity, decoded in state.decoding.covered.items():
             sure = subtract(
-                intersect(decoded, landed.get(identity, ())), under_way.get(identity, ())
+                intersect(decoded, landed.get(identity, ())),
+                union(under_way.get(identity, ()), erased.get(identity, ())),
             )
             for row in world.table.newest.rows.get(identity, ()):
                 if not any(r.start_offset <= row.offset < r.end_offset for r in sure):

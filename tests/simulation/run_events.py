@@ -8,15 +8,20 @@ from datetime import datetime, timedelta
 from typing import cast
 
 from tests.simulation.process import Process
+from tests.simulation.table import key_of
 from tests.simulation.world import Asked, World
 from tideline.decoding.steps import decode_rows, verify_decoded
 from tideline.folding.steps import fold_changes, verify_current
-from tideline.landing.context import hold_lane
+from tideline.landing.context import RunContext, hold_lane
 from tideline.ledger.move import move_ledger
 from tideline.model.current import FoldRequest
 from tideline.model.incident import Decision
+from tideline.model.maintenance import TableRole
 from tideline.model.request import RequestedRange, RunRequest, Window
-from tideline.operations.maintenance import maintain_stream
+from tideline.operations.erase_finding import AskedKeys
+from tideline.operations.erasing import EraseRequest, finish_erasures
+from tideline.operations.erasing import erase as erase_records
+from tideline.operations.maintenance import Tables, maintain_stream
 from tideline.operations.reading import audit_stream, dry_run
 from tideline.operations.redrive import decode_again, redrive
 from tideline.operations.rewind import RewindRequest, rewind_stream
@@ -29,7 +34,7 @@ from tideline.pipeline.steps import (
     plan_offset_ranges,
     verify_ranges,
 )
-from tideline.table.port import MaintainedTablePort
+from tideline.table.port import MaintainedTablePort, TablePort
 
 STEPS: tuple[Callable[..., object], ...] = (
     plan_offset_ranges,
@@ -223,6 +228,42 @@ def maintain(world: World) -> None:
         maintain_stream(run, {"raw": cast(MaintainedTablePort, run.table)})
 
     world.start("maintenance", work)
+
+
+def erase(world: World, key: int, how: int) -> None:
+    """Somebody erases the records of a raw key; an odd number refuses later ones, too."""
+    raw_key = key_of(key)
+    asked = EraseRequest(
+        AskedKeys(raw_keys=(raw_key,)), "asked", "ann", bool(how & 1), bool(how & 2), most=1.0
+    )
+    world.erased_keys.add(raw_key)
+    name = f"erase-{world.number('erase')}"
+
+    def work(process: Process) -> None:
+        run = world.context(process, name, RunRequest(by="ann"))
+        erase_records(run, tables_of(run), asked)
+
+    world.start(name, work)
+
+
+def finish_erasing(world: World) -> None:
+    """Somebody goes on with what was cut off."""
+
+    def work(process: Process) -> None:
+        run = world.context(process, f"erase-{world.number('erase')}", RunRequest())
+        finish_erasures(run, tables_of(run))
+
+    world.start("goes on to erase", work)
+
+
+def tables_of(run: RunContext) -> Tables:
+    """All tables of a run."""
+    found: dict[TableRole, TablePort] = {"raw": run.table}
+    if run.typed is not None:
+        found |= {"decoded": run.typed.decoded, "quarantine": run.typed.quarantine}
+    if run.current is not None:
+        found["current"] = run.current
+    return cast(Tables, found)
 
 
 def look(world: World) -> None:

@@ -10,10 +10,11 @@ from typing import Any
 
 from tests.simulation.current import Changes, CurrentState, Folder
 from tests.simulation.kafka import ABORTED, OPEN, RECORD, Cluster
-from tests.simulation.table import Row, TableState
+from tests.simulation.table import Row, TableState, key_of
 from tideline.documents import dump, load
 from tideline.errors import ServiceAway
-from tideline.model.offsets import CoordinateRange, by_log
+from tideline.model.erasing import record_hash
+from tideline.model.offsets import CoordinateRange, OffsetRange, by_log, intersect
 from tideline.model.spark_job import (
     DecodeJob,
     DecodeResult,
@@ -101,9 +102,15 @@ class SimulatedSpark:
             result = SparkResult(error="UnreadableRecords", unreadable=broken)
             Path(job.result_path).write_text(dump(result))
             raise ServiceAway("Spark ended with status 1")
-        files, rows = [], 0
+        files, rows, refused = [], 0, list[CoordinateRange]()
         for number, planned in enumerate(job.ranges):
-            read = self._spoiled(self._read_around(planned, job))
+            found = self._read_around(planned, job)
+            of_key = [row for row in found if _is_refused(row, job)]
+            refused += (planned.as_coordinates.at(_one(row)) for row in of_key)
+            erased = by_log(job.erased).get(planned.identity, ())
+            read = self._spoiled(
+                [r for r in found if r not in of_key and not intersect([_one(r)], erased)]
+            )
             self._tick("spark.read")
             if read:
                 name = f"{job.folder}/part-{number}.parquet"
@@ -112,7 +119,7 @@ class SimulatedSpark:
                 rows += len(read)
         self._table.manifests[job.folder] = tuple(files)
         self._tick("spark.committed")
-        Path(job.result_path).write_text(dump(SparkResult(rows=rows)))
+        Path(job.result_path).write_text(dump(SparkResult(rows=rows, refused=tuple(refused))))
 
     def _decode(self, job: DecodeJob) -> None:
         """Each raw row becomes one that holds the same record, in one of both tables."""
@@ -200,3 +207,14 @@ class SimulatedSpark:
             self._state.repeats -= 1
             read = [read[0], *read]
         return tuple(read)
+
+
+def _one(row: Row) -> OffsetRange:
+    return OffsetRange(row.offset, row.offset + 1)
+
+
+def _is_refused(row: Row, job: SparkJob) -> bool:
+    """Whether a record is left out by its key, and not by its coordinates."""
+    told = record_hash(job.secret, key_of(row.serial), b"")
+    doubted = by_log(job.doubted).get(row.identity, ())
+    return told in job.future or (told in job.hashes and bool(intersect([_one(row)], doubted)))

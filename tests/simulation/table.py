@@ -374,6 +374,52 @@ class SimulatedTable:
         newest = len(self._state.versions) - 1
         return TableSize(newest, FileCount.of(active), FileCount.of([*active, *left]))
 
+    def rows_with(
+        self, keys: Sequence[Mapping[str, str]], columns: Sequence[str]
+    ) -> list[dict[str, Any]]:
+        """The rows of raw keys."""
+        wanted = {key["key"] for key in keys}
+        return [r for r in self._described() if r["key"].hex() in wanted]
+
+    def rows_at(
+        self, ranges: Iterable[CoordinateRange] | None, columns: Sequence[str]
+    ) -> Iterator[dict[str, Any]]:
+        """The rows at coordinates."""
+        wanted = None if ranges is None else by_log(ranges)
+        for row in self._described():
+            log = PartitionIdentity(row["topic_id"], row["generation"], row["partition"])
+            inside = () if wanted is None else wanted.get(log, ())
+            if wanted is None or any(
+                r.start_offset <= row["offset"] < r.end_offset for r in inside
+            ):
+                yield row
+
+    def _described(self) -> list[dict[str, Any]]:
+        self._tick("table.rows")
+        return [
+            {
+                "topic_id": row.identity.topic_id,
+                "generation": row.identity.generation,
+                "partition": row.identity.partition,
+                "offset": row.offset,
+                "key": key_of(row.serial),
+                "value": b"",
+                "is_tombstone": False,
+            }
+            for row in self._state.rows()
+        ]
+
+    def kept_hours(self, hours: int) -> int:
+        """As long as it is asked for."""
+        return hours
+
+    def cut_log(self) -> int:
+        """Only the newest commit is left."""
+        self._tick("table.cut")
+        before, newest = self._state.log_start, len(self._state.versions) - 1
+        self._state.log_start = max(before, newest)
+        return self._state.log_start - before
+
     def rows_of_plans(self, plans: Collection[str]) -> PlannedRows:
         """This is no quarantine."""
         raise NotImplementedError
@@ -426,6 +472,11 @@ class SimulatedTable:
                 tokens={**newest.tokens, change.app_id: change.token},
             )
         )
+
+
+def key_of(serial: int) -> bytes:
+    """The key of a record, as Kafka has it."""
+    return b"key-%d" % (serial % 3)
 
 
 def grouped(rows: Iterable[Row]) -> dict[PartitionIdentity, tuple[Row, ...]]:

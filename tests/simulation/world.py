@@ -81,6 +81,7 @@ class World:
         stream: The stream file's content.
         topics: Partitions by topic name, to begin with.
         taken: Coordinates whose raw rows others have taken away once.
+        erased_keys: Keys whose records somebody has asked to erase.
         strays: Records with a key that belongs into another partition.
     """
 
@@ -107,6 +108,7 @@ class World:
     foreign: set[tuple[Any, int]] = field(default_factory=set)
     taken: set[tuple[Any, int]] = field(default_factory=set)
     restored: set[tuple[Any, int]] = field(default_factory=set)
+    erased_keys: set[bytes] = field(default_factory=set)
     counts: Counter[str] = field(default_factory=Counter)
     committed: Callable[[], None] = lambda: None
     put_back_from: Callable[[LedgerState], None] = lambda state: None

@@ -169,7 +169,8 @@ def test_what_is_refused(orders, capsys):
     assert json.loads(capsys.readouterr().out)["erasures"][0]["status"] == "removed"
 
 
-@pytest.mark.slow  # a quarter of an hour; and with TIDELINE_TEST_STORE=s3
+@pytest.mark.slow  # half an hour; and with TIDELINE_TEST_STORE=s3
+@pytest.mark.timeout(7200)
 def test_a_key_in_the_rows_of_two_hundred_runs(orders, capsys):
     """Typed, quarantined, redriven, compacted, replayed, rewound, folded; then all once more."""
     rule = {"name": "small", "sql": "total < 1000", "on_fail": "quarantine"}

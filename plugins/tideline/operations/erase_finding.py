@@ -19,7 +19,14 @@ from tideline.landing.context import RunContext, log
 from tideline.model.erasing import RAW_KEY, ErasedFrom, StillInKafka, key_hash, record_hash
 from tideline.model.head import Head
 from tideline.model.maintenance import TableRole
-from tideline.model.offsets import CoordinateRange, OffsetRange, PartitionIdentity, intersect, union
+from tideline.model.offsets import (
+    CoordinateRange,
+    Intervals,
+    OffsetRange,
+    PartitionIdentity,
+    intersect,
+    union,
+)
 from tideline.model.wording import not_among
 from tideline.table.port import MaintainedTablePort, TablePort
 
@@ -213,17 +220,24 @@ def _place(row: Mapping[str, object]) -> Place:
 
 def ranges_of(places: Iterable[Place], head: Head) -> tuple[CoordinateRange, ...]:
     """Places as ranges with their topics' names."""
-    names = {p.topic_id: p.topic for p in (*head.retired, *head.positions)}
     logs: dict[PartitionIdentity, list[OffsetRange]] = defaultdict(list)
     for identity, offset in places:
         logs[identity].append(OffsetRange(offset, offset + 1))
+    return ranges_in({i: union(offsets) for i, offsets in logs.items()}, head)
+
+
+def ranges_in(
+    logs: Mapping[PartitionIdentity, Intervals], head: Head
+) -> tuple[CoordinateRange, ...]:
+    """Offsets of logs as ranges with their topics' names."""
+    names = {p.topic_id: p.topic for p in (*head.retired, *head.positions)}
     return tuple(
         CoordinateRange(
             names.get(i.topic_id, i.topic_id),
             *(i.topic_id, i.generation, i.partition, r.start_offset, r.end_offset),
         )
         for i in sorted(logs)
-        for r in union(logs[i])
+        for r in logs[i]
     )
 
 

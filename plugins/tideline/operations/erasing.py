@@ -16,8 +16,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import count
+from typing import Any
 
-from tideline.errors import BadInput, StreamBusy, TidelineError, VerificationFailed
+from tideline.errors import BadInput, ServiceAway, StreamBusy, TidelineError, VerificationFailed
 from tideline.failpoints import reach
 from tideline.landing.attempts import Attempt, begin_attempt, next_token, removal
 from tideline.landing.context import RunContext, log, now
@@ -25,13 +26,14 @@ from tideline.landing.table_commit import Target, commit_checked, remove
 from tideline.ledger.state import LedgerState
 from tideline.model.erasing import ERASURE, Erasure
 from tideline.model.maintenance import TableRole
-from tideline.model.offsets import missing
+from tideline.model.offsets import Intervals, PartitionIdentity, missing, union
 from tideline.model.wording import reason_problem
 from tideline.operations.erase_finding import (
     AskedKeys,
     FoundRecords,
     find_records,
     in_table,
+    ranges_in,
     still_in_kafka,
 )
 from tideline.operations.maintenance import Tables, Upkeep
@@ -99,8 +101,7 @@ def plan_erasure(run: RunContext, tables: Tables, asked: EraseRequest) -> EraseP
     """
     _check(asked)
     state = run.ledger.read()
-    for role, table in _there(tables):
-        Upkeep(replace(run, table=table), role, table).checked()
+    _check_tables(run, tables, state)
     secret = state.erasing.secret or secrets.token_hex(32)
     found = find_records(run, asked.keys, state.head, secret)
     hashes = asked.keys.hashes(secret)
@@ -116,32 +117,59 @@ def plan_erasure(run: RunContext, tables: Tables, asked: EraseRequest) -> EraseP
         raise BadInput("--future: these records have no key of Kafka's. Nothing was changed")
     if not found.ranges:
         return ErasePlan(None, found, before, undecoded)
-    gone = [
-        part
-        for role, table in _there(tables)
-        if (part := in_table(role, table, found.ranges, found.undecided)) is not None
-    ]
-    _refuse_many(tables, gone[0].rows if gone else 0, asked.most)
-    hours = max(
-        table.kept_hours(run.stream.maintenance.vacuum_hours) for _, table in _there(tables)
-    )
+    erasure = _drafted(run, tables, state, asked, found)
+    _refuse_many(tables, erasure.records, asked.most)
+    return ErasePlan(replace(erasure, keys=hashes), found, before, undecoded)
+
+
+def _check_tables(run: RunContext, tables: Tables, state: LedgerState) -> None:
+    """Make sure that every table of the stream is reached, and may be written to.
+
+    Raises:
+        BadInput: The stream file lacks a table that the ledger knows.
+        Halted: A table is not the one that the ledger knows, or asks for Delta's own writer.
+    """
+    unnamed = {
+        "decode": run.typed is None and bool(state.decoding.table_ids),
+        "current": run.current is None and state.folding.table_id is not None,
+    }
+    for section, is_missing in unnamed.items():
+        if is_missing:
+            raise BadInput(
+                f"stream {run.stream.stream}: {section}: got nothing, and the ledger knows a table"
+                " of it, which may hold the key: put the section back to erase. Nothing was changed"
+            )
+    for role, table in _there(tables):
+        Upkeep(replace(run, table=table), role, table).checked()
+
+
+def _drafted(
+    run: RunContext,
+    tables: Tables,
+    state: LedgerState,
+    asked: EraseRequest,
+    found: FoundRecords,
+) -> Erasure:
+    """The next erasure, of these records; it has no keys yet."""
+    there = _there(tables)
+    gone = (in_table(role, table, found.ranges, found.undecided) for role, table in there)
+    hours = (table.kept_hours(run.stream.maintenance.vacuum_hours) for _, table in there)
     at = now()
-    erasure = Erasure(
+    return Erasure(
         erasure_id=f"{ERASURE}{state.erasing.begun + 1}",
         reason=asked.reason,
         by=asked.by,
         begun_at=at,
         columns=asked.keys.columns,
-        keys=hashes,
+        keys=(),
         ranges=found.ranges,
-        tables=tuple(gone),
+        tables=tuple(part for part in gone if part is not None),
         kafka=still_in_kafka(run, found.ranges),
-        due_at=at if asked.is_now else at + timedelta(hours=hours),
+        due_at=at if asked.is_now else at + timedelta(hours=max(hours, default=0)),
         is_future=asked.is_future,
         is_now=asked.is_now,
         is_anew=state.folding.layout is not None and _may_hold_values_of_before(run),
     )
-    return ErasePlan(erasure, found, before, undecoded)
 
 
 def _there(tables: Tables) -> list[tuple[TableRole, MaintainedTablePort]]:
@@ -221,22 +249,50 @@ def erase(run: RunContext, tables: Tables, asked: EraseRequest) -> ErasePlan:
 def finish_erasures(run: RunContext, tables: Tables) -> tuple[Erasure, ...]:
     """Go on with what was cut off, and delete the files whose time has come.
 
+    Rows that have come back, since somebody restored a table or put back a copy, go once more, as
+    an erasure of its own.
+
     Returns:
         Those that were under way, as they are now.
 
     Raises:
+        BadInput: The stream file lacks a table that the ledger knows.
+        Halted: A table is not the one that the ledger knows, or asks for Delta's own writer.
         StreamBusy: Somebody else lands, decodes or folds.
         ServiceAway: Spark or a store is away; the erasure goes on later.
     """
     done = []
+    _begin_again(run, tables)
     for left in run.ledger.read().erasing.open:
         going = left
         if left.status == "begun":
             log.warning("%s was cut off: going on with it", left.erasure_id)
             with _as_writer(run):
+                _check_tables(run, tables, run.ledger.read())
                 going = _take_out(run, tables, left)
         done.append(_finish(run, tables, going))
     return tuple(done)
+
+
+def _begin_again(run: RunContext, tables: Tables) -> None:
+    state = run.ledger.read()
+    if not state.erasing.erased or state.erasing.is_removing:
+        return
+    every, back = ranges_in(state.erasing.places, state.head), dict[PartitionIdentity, Intervals]()
+    for _, table in _there(tables):
+        found = table.landed(every, _newest(table))
+        back |= {i: union(back.get(i, ()), held.offsets) for i, held in found.items()}
+    if not back:
+        return
+    returned = ranges_in(back, state.head)
+    why = "erased rows had come back: somebody has restored a table, or put back a copy"
+    asked = EraseRequest(AskedKeys(), why, run.request.by or "tideline")
+    with _as_writer(run):
+        state = run.ledger.read()
+        _check_tables(run, tables, state)
+        begun = _drafted(run, tables, state, asked, FoundRecords(returned, (), 0, 0))
+        log.warning("%s: %s", begun.erasure_id, why)
+        run.ledger.update(lambda latest: latest.with_erasure_begun(begun, ()))
 
 
 def _decode_all(run: RunContext) -> None:
@@ -271,22 +327,21 @@ def _take_out(run: RunContext, tables: Tables, erasure: Erasure) -> Erasure:
     A commit is made also where no row stands: its token keeps out attempts that have read some.
     """
     here = dict(_there(tables))
-    derived = [here[role] for role in _ORDER if role in here and role != "raw"]
+    derived = [role for role in _ORDER if role in here and role != "raw"]
     if derived:
-        attempt = Attempt(next_token(run, *derived))
+        attempt = Attempt(next_token(run, *(here[role] for role in derived)))
         change = removal(run, attempt, erasure.erasure_id, erasure.ranges)
-        for table in derived:
-            erasure = _out_of(erasure, table, _removed(table, change))
+        for role in derived:
+            erasure = _out_of(erasure, role, here[role], _removed(here[role], change))
             reach("erase:taken")
     if "raw" in here:
         attempt = begin_attempt(run, run.ledger.read().control.ledger_id)
         change = removal(run, attempt, erasure.erasure_id, erasure.ranges)
-        version = here["raw"].observe().version
-        assert version is not None
+        version = _newest(here["raw"])
         made = remove(run, change, after_version=version)
         reach("erase:taken")
         run.ledger.update(lambda state: state.with_head(state.head.with_commits(made)))
-        erasure = _out_of(erasure, here["raw"], made.version)
+        erasure = _out_of(erasure, "raw", here["raw"], made.version)
     out = replace(erasure, removed_at=now())
     run.ledger.update(lambda state: state.with_erasure(out))
     reach("erase:out")
@@ -294,28 +349,37 @@ def _take_out(run: RunContext, tables: Tables, erasure: Erasure) -> Erasure:
 
 
 def _removed(table: MaintainedTablePort, change: TableChange) -> int:
-    before = table.size()
-    assert before is not None
     target = Target(table, table.uri, lambda: (table.observe(), ()), lambda _: None)
-    return commit_checked(target, change, (), lambda _: change, before.version).version
+    return commit_checked(target, change, (), lambda _: change, _newest(table)).version
 
 
-def _out_of(erasure: Erasure, table: MaintainedTablePort, version: int) -> Erasure:
+def _newest(table: MaintainedTablePort) -> int:
+    version = table.observe().version
+    if version is None:
+        raise ServiceAway(f"table {table.uri} is gone; run again when it is back")
+    return version
+
+
+def _out_of(erasure: Erasure, role: TableRole, table: MaintainedTablePort, version: int) -> Erasure:
     """Make sure of it, and say so.
 
     Raises:
         VerificationFailed: A row stands there still.
     """
-    newest = table.observe().version
-    assert newest is not None
+    newest = _newest(table)
     if left := table.landed(erasure.ranges, newest):
         rows = sum(part.rows for part in left.values())
         raise VerificationFailed(
             f"{erasure.erasure_id}: {rows} rows stand in {table.uri} still, version {newest}; run"
             " tideline erase FILE again"
         )
-    (known,) = (t for t in erasure.tables if t.uri == table.uri)
-    return erasure.with_table(replace(known, version=version))
+    return _with(erasure, role, version=version)
+
+
+def _with(erasure: Erasure, role: TableRole, **done: Any) -> Erasure:
+    """The erasure with what was done to a table; one that was made since has nothing to tell."""
+    known = next((t for t in erasure.tables if t.table == role), None)
+    return erasure if known is None else erasure.with_table(replace(known, **done))
 
 
 def _finish(run: RunContext, tables: Tables, erasure: Erasure) -> Erasure:
@@ -336,9 +400,7 @@ def _finish(run: RunContext, tables: Tables, erasure: Erasure) -> Erasure:
             hours = 0 if erasure.is_now else max(0, _kept_hours(run, table) - 1)
             vacuumed = upkeep.vacuum(hours, at_once=erasure.is_now)
             cut = 0 if role == "raw" else table.cut_log()
-            known = next((t for t in erasure.tables if t.table == role), None)
-            if known is not None:
-                erasure = erasure.with_table(replace(known, vacuumed=vacuumed, cut=cut))
+            erasure = _with(erasure, role, vacuumed=vacuumed, cut=cut)
             reach("erase:vacuumed")
     erasure = replace(erasure, status="done", finished_at=now(), audit=_audited(run))
     return _noted(run, erasure)
