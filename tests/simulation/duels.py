@@ -262,8 +262,8 @@ def put_back() -> Iterator[Duel]:
 
 def decoders() -> Iterator[Duel]:
     """Who decodes, or has rows of typed tables undone, dies or sleeps while the world changes."""
-    for first in (*DECODERS, "live", "replay", "rewind", "rewind to the first"):
-        for second in (*DECODERS, "live", "rewind to the first"):
+    for first in (*DECODERS, "live", "replay", "rewind", "rewind to the first", "erasure"):
+        for second in (*DECODERS, "live", "rewind to the first", "erasure"):
             for worldly in (*WORLDLY, *TYPED_WORLDLY):
                 for befalls in ("killed", "stopped, and its leases run out"):
                     yield Duel(TYPED, first, befalls, second, worldly, sleeps=befalls != "killed")
@@ -271,8 +271,8 @@ def decoders() -> Iterator[Duel]:
 
 def folders() -> Iterator[Duel]:
     """Who folds, or changes what is folded, dies or sleeps while the world changes."""
-    for first in (*FOLDERS, "redrive", "live", "rewind to the first"):
-        for second in (*FOLDERS, "redrive", "live", "rewind to the first"):
+    for first in (*FOLDERS, "redrive", "live", "rewind to the first", "erasure"):
+        for second in (*FOLDERS, "redrive", "live", "rewind to the first", "erasure"):
             for worldly in (*WORLDLY, *TYPED_WORLDLY, *FOLDED_WORLDLY):
                 for befalls in ("killed", "stopped, and its leases run out"):
                     yield Duel(FOLDED, first, befalls, second, worldly, sleeps=befalls != "killed")

@@ -329,23 +329,40 @@ def _take_out(run: RunContext, tables: Tables, erasure: Erasure) -> Erasure:
     here = dict(_there(tables))
     derived = [role for role in _ORDER if role in here and role != "raw"]
     if derived:
-        attempt = Attempt(next_token(run, *(here[role] for role in derived)))
+        attempt = Attempt(_known(next_token(run, *(here[role] for role in derived)), erasure))
         change = removal(run, attempt, erasure.erasure_id, erasure.ranges)
         for role in derived:
             erasure = _out_of(erasure, role, here[role], _removed(here[role], change))
             reach("erase:taken")
     if "raw" in here:
         attempt = begin_attempt(run, run.ledger.read().control.ledger_id)
+        _known(attempt.state, erasure)  # from here on the token would tell it
         change = removal(run, attempt, erasure.erasure_id, erasure.ranges)
         version = _newest(here["raw"])
         made = remove(run, change, after_version=version)
         reach("erase:taken")
-        run.ledger.update(lambda state: state.with_head(state.head.with_commits(made)))
+        run.ledger.update(
+            lambda state: _known(state, erasure).with_head(state.head.with_commits(made))
+        )
         erasure = _out_of(erasure, "raw", here["raw"], made.version)
     out = replace(erasure, removed_at=now())
-    run.ledger.update(lambda state: state.with_erasure(out))
+    run.ledger.update(lambda state: _known(state, out).with_erasure(out))
     reach("erase:out")
     return out
+
+
+def _known(state: LedgerState, erasure: Erasure) -> LedgerState:
+    """The state, after making sure that it knows of the erasure.
+
+    Raises:
+        StreamBusy: The ledger was put back meanwhile: what the table tells has to be taken over.
+    """
+    if all(known.erasure_id != erasure.erasure_id for known in state.erasing.open):
+        raise StreamBusy(
+            f"the ledger was put back while {erasure.erasure_id} was at work; run again, decide"
+            " about what the table tells, then erase once more"
+        )
+    return state
 
 
 def _removed(table: MaintainedTablePort, change: TableChange) -> int:
@@ -415,7 +432,7 @@ def _noted(run: RunContext, erasure: Erasure) -> Erasure:
     if not erasure.ranges:
         known = {e.erasure_id: e for e in run.ledger.erasures()}
         erasure = replace(erasure, ranges=known[erasure.erasure_id].ranges)
-    run.ledger.update(lambda state: state.with_erasure(erasure))
+    run.ledger.update(lambda state: _known(state, erasure).with_erasure(erasure))
     log.warning("%s: %s", erasure.erasure_id, erasure.status)
     return erasure
 
