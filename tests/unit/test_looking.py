@@ -22,6 +22,7 @@ from tests.worlds.contract_objects import CLOSED, LOSS, OPEN
 from tideline.contract.building import build_status
 from tideline.model.current import BucketState, Folding, Layout
 from tideline.model.decoding import Decoding
+from tideline.model.erasing import Erasing
 from tideline.model.head import Headroom, KnownCommit
 from tideline.model.observation import Gap, PartitionObservation, TopicObservation
 from tideline.model.offsets import (
@@ -68,9 +69,18 @@ GAP = Gap(OffsetRange(19, 20), "marker")
 CLOSED_RUNS = (run("old", 0, 20, gaps=(GAP,)), run("new", 20, 80, version=8))
 
 
-def explained(offset, state=HEAD, open_runs=(), closed_runs=CLOSED_RUNS, incidents=(CLOSED,)):
+def explained(
+    offset, state=HEAD, open_runs=(), closed_runs=CLOSED_RUNS, incidents=(CLOSED,), erased=()
+):
     newest_first = closed_runs[::-1]
-    return explain(PLACE, offset, state, open_runs, (), DECODED, newest_first, incidents)
+    known = (PLACE, offset, state, open_runs, (), DECODED, newest_first, incidents)
+    return explain(*known, Erasing().keeping_out(erased))
+
+
+def test_what_was_erased_by_key_is_neither_landed_nor_lost():
+    erased = [planned(20, 21)]
+    assert explained(20, erased=erased).outcome == "erased"
+    assert explained(21, erased=erased).outcome == "landed"
 
 
 @pytest.mark.parametrize(
@@ -141,7 +151,7 @@ def test_below_a_cut_an_older_generation_is_meant():
 
 def test_nothing_is_made_up_where_nothing_is_known():
     """A partition that nobody follows, and a run that history has forgotten."""
-    found = explain(TopicPartition("else", 0), 1, HEAD, (), (), DECODED, (), ())
+    found = explain(TopicPartition("else", 0), 1, HEAD, (), (), DECODED, (), (), Erasing())
     assert (found.outcome, found.topic_id, found.next_offset) == ("not_followed", None, None)
     assert (explained(0, closed_runs=()).outcome, explained(0, closed_runs=()).run_id) == (
         "landed",

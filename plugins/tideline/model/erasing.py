@@ -21,8 +21,9 @@ from tideline.model.offsets import (
     PartitionIdentity,
     add_coverage,
     by_identity,
+    by_log,
     intersect,
-    subtract,
+    missing,
 )
 
 RAW_KEY = "raw key"
@@ -186,10 +187,9 @@ class Erasing:
     def refusing(self, ranges: Iterable[CoordinateRange]) -> Erasing:
         """The list with later records of erased keys, which were read and not written."""
         found = tuple(ranges)
-        known = self.places
-        new = (subtract([r.offsets], known.get(r.identity, ())) for r in found)
-        count = sum(len(part) for parts in new for part in parts)
-        return replace(self.keeping_out(found), refused=self.refused + count)
+        return replace(
+            self.keeping_out(found), refused=self.refused + missing(by_log(found), self.places)
+        )
 
     def with_open(self, erasure: Erasure) -> Erasing:
         """One of those under way as it is now; it leaves once it is done."""

@@ -22,6 +22,7 @@ Outcome = Literal[
     "landed",
     "no_row",
     "accepted_loss",
+    "erased",
     "at_stake",
     "in_flight",
     "unread",
@@ -106,6 +107,7 @@ class Explanation:
     Args:
         outcome: `landed`: its row is in the table. `no_row`: a run has read past it, and the log
             explains why there is none. `accepted_loss`: a person has accepted that it is lost.
+            `erased`: it was erased by key, and no run reads it again.
             `at_stake`: an open incident is about it, decided or not. `in_flight`: an open run is
             to read it. `unread`: at or above the next offset. `deleted`: no run has read it, and
             the log starts above it by now. `gap`: below the next offset, and no run has verified

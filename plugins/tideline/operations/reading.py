@@ -70,6 +70,7 @@ def explain_record(run: RunContext, place: TopicPartition, offset: int) -> Expla
         state.decoding,
         run.ledger.recent_runs(),
         run.ledger.recent_incidents(),
+        state.erasing,
     )
     if found.outcome not in ("unread", "gap", "not_followed"):
         return found

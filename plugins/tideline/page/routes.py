@@ -142,6 +142,7 @@ async def record(
             state.decoding,
             ledger.recent_runs(),
             ledger.recent_incidents(),
+            state.erasing,
         )
 
     return Explained.of(await _from_history(request, stream, explained))

@@ -10,6 +10,7 @@ from itertools import chain
 from tideline.errors import BadInput
 from tideline.model.current import Folding
 from tideline.model.decoding import Decoding
+from tideline.model.erasing import Erasing
 from tideline.model.head import Head, PartitionPosition
 from tideline.model.incident import Incident
 from tideline.model.observation import REASONS, Observation, TopicObservation
@@ -180,6 +181,7 @@ def explain(
     decoding: Decoding,
     closed_runs: Iterable[RunRecord],
     closed_incidents: Iterable[Incident],
+    erasing: Erasing,
 ) -> Explanation:
     """What became of the record at an offset of today's log, as the ledger has it.
 
@@ -187,12 +189,17 @@ def explain(
         place: Topic and partition, as they are called today.
         closed_runs: Newest first; read as far as the one that landed it.
         closed_incidents: Newest first; read as far as the one in which a loss was accepted.
+        erasing: What was erased by key.
     """
     known = (*head.positions, *reversed(head.retired))
     position = next((p for p in known if p.topic_partition == place), None)
     if position is None:
         text = "the ledger has no position there: the stream has never read this partition"
         return Explanation(*place, offset, "not_followed", text)
+    gone = head.of_logs(erasing.erased).get(position.identity, ())
+    if any(r.start_offset <= offset < r.end_offset for r in gone):
+        text = "it was erased by key, and is kept out: tideline erasures FILE"
+        return Explanation(*place, offset, "erased", text, topic_id=position.topic_id)
     record = _Record(position, offset, head, open_runs, open_incidents, decoding)
     return record.explain(closed_runs, closed_incidents)
 

@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from deltalake import CommitProperties, DeltaTable, Transaction
@@ -238,7 +239,8 @@ class NewestTable:
             if self._log is None or self._state is None:
                 self.delta_rs().create_checkpoint()
             else:
-                self._log.write_checkpoint(self._state)
+                # Files that were taken out are named after what they hold, where that is a partition.
+                self._log.write_checkpoint(replace(self._state, removes=()))
             self._commits.clear()
             return DeltaLog(self._uri, self._options).forget_before(table.version())
 

@@ -219,20 +219,29 @@ def rows_with(
     holding = {name: sorted(v.as_py() for v in of) for name, of in wanted.items()}
     every = {tuple(v.as_py() for v in key) for key in values}
     for file in active_files(table) if keys else ():
-        data = read_parquet(table, file.path, names, options, holding=holding)
-        if not {*names} <= {*data.column_names}:
+        its = {
+            name: None if text is None else _value(types[name], name, text).as_py()
+            for name, text in (file.partition or {}).items()
+            if name in names
+        }
+        if any(value not in holding[name] for name, value in its.items()):
+            continue
+        inside = {n: values for n, values in holding.items() if n not in its}
+        data = read_parquet(table, file.path, [*inside], options, holding=inside)
+        if not {*inside} <= {*data.column_names}:
             continue  # it is older than a column
-        masks = [pc.is_in(data[n].cast(types[n]), wanted[n]) for n in names]
-        mask = reduce(pc.and_, masks)
-        if not pc.any(mask).as_py():
+        masks = [pc.is_in(data[n].cast(types[n]), wanted[n]) for n in inside]
+        mask = reduce(pc.and_, masks) if masks else None
+        if mask is not None and not pc.any(mask).as_py():
             continue
         chosen = read_parquet(
-            table, file.path, [*dict.fromkeys((*names, *columns))], options, holding=holding
+            table, file.path, [*dict.fromkeys((*inside, *columns))], options, holding=inside
         )
-        others = dict.fromkeys(columns) | dict(file.by_its_rows.constants)
-        for row in chosen.filter(mask).to_pylist():
-            if len(names) == 1 or tuple(row[n] for n in names) in every:
-                found.append({n: (others | row)[n] for n in columns})
+        others = dict.fromkeys(columns) | dict(file.by_its_rows.constants) | its
+        for row in (chosen if mask is None else chosen.filter(mask)).to_pylist():
+            whole = others | row
+            if len(names) == 1 or tuple(whole[n] for n in names) in every:
+                found.append({n: whole[n] for n in columns})
     return found
 
 

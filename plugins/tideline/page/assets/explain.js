@@ -12,6 +12,7 @@ const OUTCOMES = {
   landed: ["landed", "good", "●"],
   no_row: ["read, no row", "good", "○"],
   accepted_loss: ["accepted as lost", "dim", "×"],
+  erased: ["erased", "dim", "×"],
   at_stake: ["at stake", "bad", "■"],
   in_flight: ["in flight", "warn", "▲"],
   unread: ["unread", "warn", "▲"],

@@ -1,0 +1,97 @@
+"""What erasing asks of tables: rows by key, rows at coordinates, a log that begins anew."""
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from tests.worlds.lake import Lake
+from tideline.delta_io import read_parquet
+from tideline.errors import BadInput
+from tideline.landing.attempts import begin_attempt, fence
+from tideline.landing.table_commit import remove
+from tideline.model.offsets import CoordinateRange
+from tideline.operations.reading import require_clean
+from tideline.table.maintained_table import MaintainedTable
+
+COORDINATES = ("topic_id", "generation", "partition", "offset")
+
+
+@pytest.fixture
+def lake(tmp_path):
+    return Lake(tmp_path).build()
+
+
+def log_of(lake):
+    return sorted(p.name for p in Path(lake.uri, "_delta_log").iterdir() if p.name[0] != ".")
+
+
+def test_a_cut_log_says_what_it_said_and_nothing_of_before(lake):
+    """Our client, delta-rs and the next commit go on from there; the ledger misses nothing."""
+    table = MaintainedTable(lake.uri)
+    rows = DeltaTable(lake.uri).to_pyarrow_table().num_rows
+    before = log_of(lake)
+    assert table.cut_log() == len([n for n in before if n < f"{2:020d}"]) == 2
+    version = f"{2:020d}"
+    assert log_of(lake) == [f"{version}.checkpoint.parquet", f"{version}.json", "_last_checkpoint"]
+    assert DeltaTable(lake.uri).to_pyarrow_table().num_rows == rows == 400
+    assert table.observe().version == MaintainedTable(lake.uri).observe().version == 2
+    assert require_clean(lake.run).rows == 400
+    with lake.ledger.lease("writer"):
+        run = lake.open("next")
+        attempt = begin_attempt(run, lake.ledger.read().control.ledger_id)
+        remove(run, fence(run, attempt, "next"), after_version=2)
+    assert table.cut_log() == 2  # the commit and the checkpoint of before
+    assert DeltaTable(lake.uri).version() == 3
+    assert require_clean(lake.run).rows == 400
+
+
+def test_a_log_that_our_client_leaves_to_delta_rs_is_cut_as_well(lake):
+    write_deltalake(lake.uri, DeltaTable(lake.uri).to_pyarrow_table().slice(0, 1), mode="append")
+    path = Path(lake.uri, "_delta_log", f"{3:020d}.json")
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    lines.append({"domainMetadata": {"domain": "other", "configuration": "", "removed": False}})
+    path.write_text("\n".join(map(json.dumps, lines)))
+    table = MaintainedTable(lake.uri)
+    assert table.observe().version == 3
+    assert table.cut_log() == 3
+    assert DeltaTable(lake.uri).to_pyarrow_table().num_rows == 401
+
+
+def test_row_groups_that_cannot_hold_a_key_are_not_read(tmp_path):
+    """By their statistics: of a hundred groups, two."""
+    rows = pa.table({"id": list(range(1000)), "note": [f"n{n}" for n in range(1000)]})
+    pq.write_table(rows, tmp_path / "f.parquet", row_group_size=10)
+    read = read_parquet(str(tmp_path), "f.parquet", ["id"], {}, holding={"id": [5, 777]})
+    assert read.column("id").to_pylist() == [*range(10), *range(770, 780)]
+    assert len(read_parquet(str(tmp_path), "f.parquet", ["id"], {}, holding={"id": [-1]})) == 0
+    assert len(read_parquet(str(tmp_path), "f.parquet", ["id"], {}, holding={"id": ["x"]})) == 1000
+
+
+def test_rows_of_keys_and_rows_at_coordinates(lake):
+    table = MaintainedTable(lake.uri)
+    topic_id = table.rows_with([{"offset": "5", "partition": "1"}], COORDINATES)[0]["topic_id"]
+    keys = [{"offset": "5", "partition": "1"}, {"offset": "150", "partition": "0"}]
+    found = {(r["partition"], r["offset"]) for r in table.rows_with(keys, COORDINATES)}
+    assert found == {(1, 5), (0, 150)}
+    assert table.rows_with([], COORDINATES) == []
+    assert table.rows_with([{"nobody": "1"}], COORDINATES) == []
+    with pytest.raises(BadInput, match="offset: got 'x'"):
+        table.rows_with([{"offset": "x"}], COORDINATES)
+    wanted = [CoordinateRange("orders", topic_id, 0, 1, 98, 103)]
+    at = {(r["partition"], r["offset"], r["plan_id"]) for r in table.rows_at(wanted, ("plan_id",))}
+    assert at == {(1, o, "plan-first" if o < 100 else "plan-second") for o in range(98, 103)}
+    assert len([*table.rows_at(None, ())]) == 400
+    assert [*MaintainedTable(lake.uri + "-none").rows_at(None, ())] == []
+
+
+def test_a_table_s_own_retention_counts_if_it_is_longer(lake):
+    table = MaintainedTable(lake.uri)
+    assert table.kept_hours(168) == 168
+    DeltaTable(lake.uri).alter.set_table_properties(
+        {"delta.deletedFileRetentionDuration": "interval 30 days"}
+    )
+    assert (table.kept_hours(168), table.kept_hours(1000)) == (720, 1000)

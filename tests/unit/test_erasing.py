@@ -1,0 +1,153 @@
+"""The suppress list, the hashes, and what an audit says of erased coordinates."""
+
+import hashlib
+import hmac
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from tests.worlds.build import ID, NOW, head, position
+from tideline.documents import dump
+from tideline.errors import BadInput
+from tideline.ledger.state import Control, LedgerState
+from tideline.model.erasing import ErasedFrom, Erasing, Erasure, key_hash, record_hash
+from tideline.model.head import KnownCommit
+from tideline.model.offsets import CoordinateRange, OffsetRange, PartitionIdentity
+from tideline.model.plan import Stored
+from tideline.operations.erase_finding import AskedKeys, read_keys
+from tideline.rules.audit import audit
+from tideline.rules.taking_over import erased_by
+
+LOG = PartitionIdentity(ID, 0, 0)
+
+
+def at(start, end, partition=0, generation=0):
+    return CoordinateRange("orders", ID, generation, partition, start, end)
+
+
+SECRET = "ab" * 32
+
+
+def erasure(*ranges, **facts):
+    raw = ErasedFrom("raw", "/lake/orders", 2, 1, 100)
+    return Erasure(
+        **{
+            "erasure_id": "erase-1",
+            "reason": "asked",
+            "by": "ann",
+            "begun_at": NOW,
+            "columns": ("id",),
+            "keys": ("hash",),
+            "ranges": ranges,
+            "tables": (raw,),
+            "kafka": (),
+            "due_at": NOW + timedelta(days=7),
+            **facts,
+        }
+    )
+
+
+def test_the_list_merges_what_it_keeps_out_and_refuses_each_record_once():
+    erasing = Erasing().begin(erasure(at(3, 4), at(4, 6)), ["b", "a"])
+    assert erasing.places == {LOG: (OffsetRange(3, 6),)}
+    assert (erasing.hashes, erasing.future, erasing.begun) == (("a", "b"), (), 1)
+    erasing = erasing.refusing([at(9, 10), at(9, 10), at(3, 4)])
+    assert erasing.refused == 1
+    assert erasing.refusing([at(9, 10)]).refused == erasing.refused
+
+
+def test_later_records_are_refused_only_where_somebody_asked_for_it():
+    assert Erasing().begin(erasure(at(0, 1), is_future=True), ["a"]).future == ("a",)
+
+
+def test_a_newer_generation_is_doubted_where_an_older_one_is_erased():
+    """The same place may hold the same record; in another topic or an older one it does not."""
+    erasing = Erasing().begin(erasure(at(3, 6)), [])
+    assert erasing.doubted([at(0, 10, generation=1)]) == (at(3, 6, generation=1),)
+    assert erasing.doubted([at(0, 10)]) == ()
+    assert erasing.doubted([at(0, 10, partition=1, generation=1)]) == ()
+
+
+def test_a_key_is_told_by_rfc_2104_and_a_record_as_spark_tells_it():
+    wanted = hmac.new(bytes.fromhex(SECRET), b"id\0" + b"4711", hashlib.sha256).hexdigest()
+    assert key_hash(SECRET, "id", b"4711") == wanted
+    assert record_hash(SECRET, b"k", b"v") != record_hash(SECRET, None, b"v")
+    assert record_hash(SECRET, None, None) == record_hash(SECRET, b"", b"v")
+
+
+def test_the_hash_of_a_key_is_that_of_the_same_key_asked_for_again():
+    """And another for another column, another ledger, another value."""
+    one = AskedKeys(({"id": "1"},), (b"k",)).hashes(SECRET)
+    assert len({*one}) == 2
+    assert AskedKeys(({"id": "1"}, {"id": "1"})).hashes(SECRET) == one[:1]
+    others = (AskedKeys(({"no": "1"},)), AskedKeys(({"id": "2"},)), AskedKeys(({"id": "k"},)))
+    assert not {h for asked in others for h in asked.hashes(SECRET)} & {*one}
+    assert not {*AskedKeys(({"id": "1"},)).hashes("cd" * 32)} & {*one}
+
+
+def test_an_erasure_is_overdue_a_day_after_its_files_were_due_or_it_was_cut_off():
+    removed = erasure(status="removed")
+    assert not removed.is_overdue(NOW + timedelta(days=8))
+    assert removed.is_overdue(NOW + timedelta(days=8, seconds=1))
+    assert not replace(removed, status="done").is_overdue(NOW + timedelta(days=99))
+    assert erasure().is_overdue(NOW + timedelta(days=2))
+
+
+def test_the_state_keeps_no_coordinates_twice():
+    """Those of what is out of the tables are in the list, and in the history."""
+    begun = erasure(at(3, 6))
+    state = LedgerState(0, Control("id", "orders")).with_erasure_begun(begun, ["a"])
+    assert state.erasing.open[0].ranges
+    assert state.control.recounts == 1
+    out = state.with_erasure(replace(begun, status="removed"))
+    assert out.erasing.open[0].ranges == ()
+    assert out.noted_erasures[-1].ranges == begun.ranges
+    assert out.erasing.places == state.erasing.places
+    done = out.with_erasure(replace(begun, status="done"))
+    assert (done.erasing.open, done.erasing.places) == ((), state.erasing.places)
+    assert SECRET not in repr(Erasing(SECRET))
+    assert SECRET in dump(Erasing(SECRET))
+
+
+@pytest.mark.parametrize(("is_removing", "foreign"), [(True, 0), (False, 1)])
+def test_an_audit_misses_nothing_that_was_erased_and_finds_what_has_come_back(is_removing, foreign):
+    known = head(position(10), coverage=())
+    known = replace(known, coverage=Erasing().keeping_out([at(0, 10)]).erased)
+    erasing = Erasing().begin(erasure(at(3, 6)), [])
+    if not is_removing:
+        erasing = erasing.with_open(erasure(at(3, 6), status="done"))
+    held = [Stored(LOG, 8, (OffsetRange(0, 4), OffsetRange(6, 10)), ())]
+    found = audit(known, (), (), held, erasing)
+    assert (found.missing, found.erased) == ((), 2)
+    assert sum(flaw.offsets for flaw in found.foreign) == foreign
+
+
+def test_an_older_ledger_learns_from_the_table_what_was_erased():
+    commits = [
+        KnownCommit.of(3, 3, "erase-1.removed", "run", [at(3, 6)]),
+        KnownCommit.of(4, 4, "plan.removed", "run", [at(7, 8)]),
+    ]
+    assert erased_by(commits) == (at(3, 6),)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "got no key"),
+        ("id\n", "got no key"),
+        ("id,region\n1\n", "key 1: got 1 values"),
+        ("id\n1\n\n''\n,\n", "key 3: got 2 values"),
+    ],
+)
+def test_a_file_without_keys_is_refused_and_no_message_shows_one(tmp_path, text, why):
+    file = tmp_path / "keys.csv"
+    file.write_text(text)
+    with pytest.raises(BadInput, match=why):
+        read_keys(file)
+
+
+def test_keys_of_several_columns(tmp_path):
+    file = tmp_path / "keys.csv"
+    file.write_text('id,region\n1,eu\n2,"a,b"\n')
+    assert read_keys(file) == ({"id": "1", "region": "eu"}, {"id": "2", "region": "a,b"})
