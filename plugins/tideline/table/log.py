@@ -239,7 +239,7 @@ class NewestTable:
             if self._log is None or self._state is None:
                 self.delta_rs().create_checkpoint()
             else:
-                # Files that were taken out are named after what they hold, where that is a partition.
+                # The path of a file that was taken out may name a partition, and so a key.
                 self._log.write_checkpoint(replace(self._state, removes=()))
             self._commits.clear()
             return DeltaLog(self._uri, self._options).forget_before(table.version())
