@@ -210,7 +210,8 @@ def test_a_key_in_the_rows_of_two_hundred_runs(orders, capsys):
     orders.fold()
     before, rows = judge(), orders.rows()
     assert len(traces_of(orders.stream, PLANTED, WORD)) > RUNS
-    erase(orders, "--key", f"key_id={PLANTED}", "--reason", "asked for", "--now", "--yes")
+    how = ("--reason", "asked for", "--now", "--yes", "--most", "1")
+    erase(orders, "--key", f"key_id={PLANTED}", *how)
     said = json.loads(capsys.readouterr().out)
     assert (said["erasure"]["records"], said["erasure"]["audit"]) == (RUNS, "clean")
     assert traces_of(orders.stream, PLANTED, WORD) == []
