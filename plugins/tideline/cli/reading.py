@@ -132,7 +132,8 @@ def _status(
         problem = doubt(stream.kafka.topics, head, found, observation, is_newer=True)
     decoding, folding = state.decoding, state.folding
     incidents = state.open_incidents
-    return summarize(stream.stream, head, decoding, folding, incidents, found, problem, now)
+    known = (decoding, folding, incidents, found, problem, now, state.erasing)
+    return summarize(stream.stream, head, *known)
 
 
 def _shown(found: Sequence[Status], now: datetime) -> list[str | Table]:

@@ -115,6 +115,7 @@ def build_status(status: Status) -> shapes.StreamStatus:
         run_seconds=seconds,
         expectations=dict(status.expectations),
         names=[shapes.TableNameStatus.of(name) for name in status.names],
+        erasures=[shapes.ErasureUnderWay.of(erasure) for erasure in status.erasures],
     )
 
 

@@ -366,6 +366,15 @@ class TableNameStatus(Shape):
     text: str
 
 
+class ErasureUnderWay(Shape):
+    """An erasure by key that is not done; on `due_at` the last file that may hold a record goes."""
+
+    erasure_id: str
+    status: Literal["begun", "removed"]
+    due_at: IsoTime
+    overdue: bool
+
+
 class StreamStatus(Shape):
     """A stream in one line; `is_measured` is false where the brokers did not tell all of the lag.
 
@@ -374,7 +383,7 @@ class StreamStatus(Shape):
     `offset_lag` counts unread offsets, `undecoded` landed ones without a typed row. Null is
     unknown; `headroom_seconds` is negative when retention is overdue. `expectations`: rows that
     failed each one in the newest decoding. `names`: those of its tables in a catalog. `current` is
-    null where nothing was ever folded.
+    null where nothing was ever folded. `erasures`: those by key that are under way.
     """
 
     stream: str
@@ -393,6 +402,7 @@ class StreamStatus(Shape):
     names: tuple[TableNameStatus, ...]
     current: CurrentStatus | None
     run_seconds: RunSeconds | None
+    erasures: tuple[ErasureUnderWay, ...] = ()
 
 
 class DriverStatus(Shape):

@@ -210,6 +210,9 @@ class Erasing:
         )
 
 
+NOTHING_ERASED = Erasing()
+
+
 def key_hash(secret: str, column: str, value: bytes) -> str:
     """The keyed hash of a key that somebody asked for (RFC 2104, with SHA-256).
 

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Literal
 
 from tideline.model.catalog import NamedTable
+from tideline.model.erasing import ErasureStatus
 from tideline.model.head import Headroom, PartitionPosition
 from tideline.model.incident import Finding, Incident, Notice
 from tideline.model.offsets import OffsetRange, PartitionIdentity
@@ -57,6 +58,21 @@ class CurrentStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class ErasureUnderWay:
+    """An erasure by key that is not through to the last file.
+
+    Args:
+        due_at: When the last file that may hold a record of the key goes.
+        overdue: Whether it was cut off, or files should be gone by now.
+    """
+
+    erasure_id: str
+    status: ErasureStatus
+    due_at: datetime
+    overdue: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """A stream in a few numbers.
 
@@ -80,6 +96,7 @@ class Status:
         names: What a catalog has said of the stream's tables; empty without a catalog.
         current: None where nothing was ever folded.
         timings: Of the live run that closed a plan last; None before the first.
+        erasures: Those by key that are under way.
     """
 
     stream: str
@@ -98,6 +115,7 @@ class Status:
     names: tuple[NamedTable, ...]
     current: CurrentStatus | None
     timings: Timings | None
+    erasures: tuple[ErasureUnderWay, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,7 +87,7 @@ def read_keys(path: Path) -> tuple[Key, ...]:
         BadInput: It cannot be read, or a line is no key; no message shows a key.
     """
     try:
-        with path.open(newline="", encoding="utf-8") as file:
+        with path.open(newline="", encoding="utf-8-sig") as file:
             columns, *lines = [line for line in csv.reader(file) if line] or [[]]
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"keys from {path}: cannot be read: {type(error).__name__}") from error
@@ -148,7 +148,17 @@ def _by_columns(run: RunContext, keys: Sequence[Key]) -> set[Place]:
     by_names: dict[tuple[str, ...], list[Key]] = defaultdict(list)
     for key in keys:
         by_names[tuple(key)].append(key)
-    return {_place(r) for group in by_names.values() for r in _rows_with(run.typed.decoded, group)}
+    found = set[Place]()
+    for names, group in by_names.items():
+        try:
+            found |= {_place(row) for row in _rows_with(run.typed.decoded, group)}
+        except BadInput:  # it shows the value
+            types = {str(c["name"]): c["type"] for c in run.typed.decoded.columns()}
+            kinds = ", ".join(f"{name} is {types[name]}" for name in names)
+            raise BadInput(
+                f"--key: got a value that its column cannot have; allowed: {kinds}"
+            ) from None
+    return found
 
 
 def _rows_with(table: TablePort, keys: Sequence[Key]) -> list[dict[str, object]]:

@@ -100,6 +100,7 @@ def plan_erasure(run: RunContext, tables: Tables, asked: EraseRequest) -> EraseP
         ServiceAway: A store is away.
     """
     _check(asked)
+    _check_ledger(run)
     state = run.ledger.read()
     _check_tables(run, tables, state)
     secret = state.erasing.secret or secrets.token_hex(32)
@@ -120,6 +121,15 @@ def plan_erasure(run: RunContext, tables: Tables, asked: EraseRequest) -> EraseP
     erasure = _drafted(run, tables, state, asked, found)
     _refuse_many(tables, erasure.records, asked.most)
     return ErasePlan(replace(erasure, keys=hashes), found, before, undecoded)
+
+
+def _check_ledger(run: RunContext) -> None:
+    if run.ledger.read().version < 0:
+        raise BadInput(
+            f"stream {run.stream.stream}: nothing was landed yet, so nothing can be erased: its"
+            f" ledger {run.ledger.store.location} is empty. If that was moved or is not mounted,"
+            " bring it back"
+        )
 
 
 def _check_tables(run: RunContext, tables: Tables, state: LedgerState) -> None:
@@ -229,6 +239,7 @@ def erase(run: RunContext, tables: Tables, asked: EraseRequest) -> ErasePlan:
         ServiceAway: Kafka, Spark or a store is away; the erasure goes on later.
     """
     _check(asked)
+    _check_ledger(run)
     finish_erasures(run, tables)
     _decode_all(run)
     run.ledger.update(_with_secret)

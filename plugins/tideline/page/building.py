@@ -100,6 +100,7 @@ def _status(facts: StreamFacts, now: datetime) -> Status:
         facts.standings,
         facts.doubt,
         now,
+        state.erasing,
     )
 
 

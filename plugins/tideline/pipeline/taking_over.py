@@ -17,7 +17,14 @@ from tideline.model.erasing import Erasing
 from tideline.model.head import Head
 from tideline.model.incident import Incident
 from tideline.model.observation import TableObservation
-from tideline.model.offsets import CoordinateRange, Coverage, ReadRange, by_identity
+from tideline.model.offsets import (
+    CoordinateRange,
+    Coverage,
+    ReadRange,
+    by_identity,
+    by_log,
+    without_coverage,
+)
 from tideline.model.plan import BatchPlan, VerifiedRange
 from tideline.model.request import RunRequest
 from tideline.model.run import RunRecord, TableCommit
@@ -84,7 +91,9 @@ def what_the_table_tells(
     """
     commits = run.table.commits_above(state.control.token)
     closed = list(run.ledger.closed_runs())
-    gone = removed_by(commits, missing)
+    erased = erased_by(commits)
+    # What was erased stays verified, without a row: it is not read again.
+    gone = removed_by(commits, without_coverage(missing, by_log(erased)))
     head = without_removed(state.head, closed, gone)
     seen = observe_topics(run, head)
     ids = {t.topic: t.topic_id for t in seen.topics if t.topic_id is not None}
@@ -92,7 +101,6 @@ def what_the_table_tells(
     names |= {topic_id: topic for topic, topic_id in ids.items()}
     open_plans = [r.plan.plan_id for r in state.runs.values() if r.is_open and r.plan is not None]
     found = forgotten(head, commits, open_plans, names)
-    erased = erased_by(commits)
     assert table.table_id is not None
     assert table.version is not None
     commit = TableCommit(table.table_id, table.version, table.token or 0, rows=0, bytes=0)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from tideline.model.erasing import Erasing
+from tideline.model.erasing import NOTHING_ERASED, Erasing
 from tideline.model.head import Head
 from tideline.model.offsets import (
     CoordinateRange,
@@ -34,7 +34,6 @@ from tideline.model.run import RunRecord
 from tideline.model.wording import first_few
 
 Held = Mapping[PartitionIdentity, Intervals]
-NOTHING_ERASED = Erasing()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from itertools import chain
 from tideline.errors import BadInput
 from tideline.model.current import Folding
 from tideline.model.decoding import Decoding
-from tideline.model.erasing import Erasing
+from tideline.model.erasing import NOTHING_ERASED, Erasing
 from tideline.model.head import Head, PartitionPosition
 from tideline.model.incident import Incident
 from tideline.model.observation import REASONS, Observation, TopicObservation
@@ -25,7 +25,15 @@ from tideline.model.offsets import (
 )
 from tideline.model.plan import BatchPlan, VerifiedRange
 from tideline.model.run import RunRecord
-from tideline.model.status import CurrentStatus, Explanation, Outcome, Standing, Status, StreamState
+from tideline.model.status import (
+    CurrentStatus,
+    ErasureUnderWay,
+    Explanation,
+    Outcome,
+    Standing,
+    Status,
+    StreamState,
+)
 from tideline.model.wording import first_few, shown
 from tideline.rules.reset_detection import lost_to_retention
 
@@ -39,6 +47,7 @@ def summarize(
     standings: Collection[Standing],
     problem: str | None,
     now: datetime,
+    erasing: Erasing = NOTHING_ERASED,
 ) -> Status:
     """A stream's status.
 
@@ -48,6 +57,7 @@ def summarize(
         standings: Where its partitions stand, by that head.
         problem: Why the brokers' answer is not to be relied on; None if it is.
         now: UTC-aware.
+        erasing: What was erased by key.
     """
     followed = [
         s for s in standings if s.position is not None and s.position.topic not in head.set_aside
@@ -75,6 +85,10 @@ def summarize(
         names=head.names,
         current=_current(decoding, folding),
         timings=head.timings,
+        erasures=tuple(
+            ErasureUnderWay(e.erasure_id, e.status, e.due_at, e.is_overdue(now))
+            for e in erasing.open
+        ),
     )
 
 

@@ -41,6 +41,7 @@ export function showFacts(body, page) {
       status?.undecoded !== null && status && fact("Not decoded", count(status.undecoded), "landed offsets without a typed row"),
       status && Object.keys(status.expectations).length > 0 && fact("Fail expectations", ...failures(status.expectations)),
       status && status.names.length > 0 && fact("Names", names(status.names), "in a catalog"),
+      status?.erasures?.length > 0 && fact("Erasures", erasures(status.erasures), "by key; files of older versions go then"),
       status?.current && fact("Current table", count(status.current.rows), current(status.current)),
       fact("Partitions", count(status?.partitions), page.schedule ? `runs: ${page.schedule}` : "no schedule: runs by hand"),
       fact("Cluster", cluster(page.cluster_id), versions(page)),
@@ -64,6 +65,14 @@ function names(known) {
   const wrong = known.filter(({ finding }) => finding);
   if (!wrong.length) return h("span", { title: known.map(({ name }) => name).join("\n") }, known[0].name);
   return h("span", { class: "over", title: wrong.map(({ text }) => text).join("\n") }, `${wrong[0].name}: ${wrong[0].finding}`, wrong.length > 1 && ` and ${count(wrong.length - 1)} more`);
+}
+
+/** The one that is through last, or one that is late. */
+function erasures(known) {
+  const late = known.find(({ overdue }) => overdue);
+  const last = late || known[known.length - 1];
+  const said = [`${last.erasure_id}: `, last.status === "begun" ? "cut off, or at work" : time(last.due_at)];
+  return h("span", late ? { class: "over" } : {}, ...said, known.length > 1 && `, of ${count(known.length)}`);
 }
 
 /** Value and note: how many rows of the newest decoding failed each expectation, the worst first. */

@@ -1,0 +1,130 @@
+"""What is erased stays out, and nobody else's record goes with it."""
+
+import pytest
+
+from tests.simulation.clock import simulated
+from tests.simulation.run_events import tables_of
+from tests.simulation.table import key_of
+from tests.worlds.memory import Memory, spans
+from tideline.errors import BadInput, Halted, StreamBusy
+from tideline.operations.erase_finding import AskedKeys
+from tideline.operations.erasing import EraseRequest, erase, finish_erasures, plan_erasure
+
+KEY = key_of(1)
+"""Of the records at the offsets 0, 3, 6 and so on: every third has it."""
+
+
+def erased(world, **asked):
+    """Erase the key's records; the erasure."""
+    run = world.open("erase")
+    request = EraseRequest(AskedKeys(raw_keys=(KEY,)), "asked", "ann", most=1.0, **asked)
+    return erase(run, tables_of(run), request).erasure
+
+
+def goes_on(world):
+    run = world.open("goes on")
+    return finish_erasures(run, tables_of(run))
+
+
+def test_rows_go_and_a_replay_and_a_backfill_leave_them_out(landed):
+    made = erased(landed)
+    assert (made.status, made.records, made.audit) == ("removed", 34, "clean")
+    kept = [o for o in range(100) if o % 3]
+    landed.run("lands")
+    landed.run(
+        "backfill",
+        ranges=[{"topic": "orders", "partition": 0, "start_offset": 0, "end_offset": 60}],
+    )
+    assert landed.offsets() == kept
+    audit, findings = landed.audit()
+    assert (audit.clean, audit.erased, findings) == (True, 34, ())
+    landed.send(6)
+    landed.run("later")
+    assert landed.offsets()[-6:] == [*range(100, 106)]  # nobody has asked about later ones
+
+
+def test_later_records_are_refused_where_somebody_asked_for_it(landed):
+    erased(landed, is_future=True)
+    landed.send(9)
+    landed.run("later")
+    assert landed.offsets()[-6:] == [o for o in range(100, 109) if o % 3]
+    assert landed.ledger().read().erasing.refused == 3
+    landed.run("later")
+    assert landed.ledger().read().erasing.refused == 3
+    assert landed.is_clean()
+
+
+def test_a_log_that_is_read_again_in_a_new_generation_is_told_by_its_keys(landed):
+    """Below the cut are the same records; above it others, at offsets that were erased."""
+    erased(landed)
+    landed.log().elect(50)
+    landed.send(200)
+    assert landed.halts() == ["truncation"]
+    landed.decide("restart")
+    landed.run("later")
+    again = [o for *_, o in landed.rows(generation=1)]
+    start = min(again)
+    assert again == [o for o in range(start, 250) if o >= 50 or o % 3]
+    assert landed.is_clean()
+
+
+def test_a_ledger_that_was_put_back_learns_from_its_table(landed):
+    landed.save_ledger()
+    erased(landed)
+    landed.restore_ledger()
+    landed.send(5)
+    assert landed.halts() == ["table_changed"]
+    landed.decide("approve")
+    assert spans(landed.run("later")) == [(0, 100, 105)]  # nothing is read again
+    landed.run("lands")
+    assert not [o for o in landed.offsets() if o < 100 and not o % 3]
+    assert landed.is_clean()
+
+
+def test_what_somebody_brings_back_goes_once_more(landed):
+    """The audit names it at once."""
+    before = landed.table.rows()
+    erased(landed)
+    landed.table.add_foreign(before, "RESTORE", removes_rows=True)
+    with pytest.raises(Halted):  # the restore is decided about first
+        goes_on(landed)
+    landed.send(1)
+    assert landed.halts() == ["table_changed"]
+    landed.decide("approve")
+    landed.run("later")
+    assert sum(flaw.offsets for flaw in landed.audit()[0].foreign) == 34
+    made = goes_on(landed)
+    assert [e.erasure_id for e in made] == ["erase-1", "erase-2"]
+    assert landed.is_clean()
+    assert len(landed.offsets()) == 67
+    assert [e.erasure_id for e in landed.ledger().erasures()] == ["erase-1", "erase-2"]
+
+
+def test_files_go_when_their_time_has_come_and_not_before(landed):
+    erased(landed)
+    assert [e.status for e in goes_on(landed)] == ["removed"]
+    landed.clock.milliseconds += 169 * 3_600_000
+    assert [e.status for e in goes_on(landed)] == ["done"]
+    assert goes_on(landed) == ()
+
+
+def test_nobody_erases_beside_a_landing(landed):
+    with landed.ledger().lease("writer"), pytest.raises(StreamBusy):
+        erased(landed)
+    assert len(landed.offsets()) == 100
+
+
+def test_an_empty_ledger_is_not_begun_by_an_erasure():
+    world = Memory()
+    with simulated(world.machine()), pytest.raises(BadInput, match="nothing was landed yet"):
+        erased(world)
+    assert world.store.version < 0
+
+
+def test_a_key_that_nobody_has_changes_nothing(landed):
+    run = landed.open("plan")
+    asked = EraseRequest(AskedKeys(raw_keys=(b"nobody",)), "asked", "ann")
+    assert plan_erasure(run, tables_of(run), asked).erasure is None
+    version = landed.version
+    assert erase(run, tables_of(run), asked).erasure is None
+    assert landed.version == version
