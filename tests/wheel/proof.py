@@ -22,7 +22,7 @@ from tideline.launch.local_driver import end_drivers
 from tideline.launch.runtime import cache_folder
 
 _OPERATIONS = {
-    f"tideline_{name}" for name in ("resolve", "audit", "maintenance", "redrive", "rewind")
+    f"tideline_{name}" for name in ("resolve", "audit", "erase", "maintenance", "redrive", "rewind")
 }
 _DAG_FILE = """\
 from tideline.airflow.dags import operation_dags, stream_dags
