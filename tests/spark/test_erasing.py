@@ -57,8 +57,6 @@ def test_a_planted_key_leaves_no_byte(orders, capsys):
     assert orders.rows() == before
     with open_run(orders.stream, "audit", RunRequest(), orders.spark) as run:
         assert require_clean(run, 4).erased == 8
-    orders.sends(("u", 1, "later", 1))
-    assert not orders.run("later").folded.plan.is_anew  # vacuum's fences are no folds
 
 
 def test_it_does_not_come_back(orders, capsys):
