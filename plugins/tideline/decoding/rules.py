@@ -26,6 +26,7 @@ from tideline.model.offsets import (
     CoordinateRange,
     Intervals,
     PartitionIdentity,
+    as_ranges,
     by_identity,
     by_log,
     intersect,
@@ -62,7 +63,7 @@ def to_decode(head: Head, decoding: Decoding, most: int) -> tuple[CoordinateRang
     """
     found: list[CoordinateRange] = []
     left = most
-    for piece in _difference(head.covered, decoding.covered, _names(head)):
+    for piece in _difference(head.covered, decoding.covered, head.topic_names):
         taken = min(left, len(piece.offsets))
         if taken == 0:
             break
@@ -82,7 +83,7 @@ def to_remove(
     gone = by_identity(decoding.undone)
     for piece in _difference(decoding.covered, head.covered, {}):
         gone[piece.identity] = union(gone.get(piece.identity, ()), [piece.offsets])
-    return tuple(_difference(gone, by_log(decoded_now), _names(head)))
+    return tuple(_difference(gone, by_log(decoded_now), head.topic_names))
 
 
 def has_work(head: Head, decoding: Decoding) -> bool:
@@ -104,7 +105,7 @@ def still_landed(ranges: Iterable[CoordinateRange], head: Head) -> tuple[Coordin
 
 def decoded_still(head: Head, decoding: Decoding) -> tuple[CoordinateRange, ...]:
     """Coordinates that are decoded, and whose raw rows are landed and verified."""
-    return still_landed(_difference(decoding.covered, {}, _names(head)), head)
+    return still_landed(_difference(decoding.covered, {}, head.topic_names), head)
 
 
 def in_portions(
@@ -205,22 +206,7 @@ def _difference(
     part: Mapping[PartitionIdentity, Intervals],
     names: Mapping[str, str],
 ) -> Iterable[CoordinateRange]:
-    for identity in sorted(whole):
-        # The name of a topic that was replaced is known no more; only its id counts here.
-        topic = names.get(identity.topic_id, identity.topic_id)
-        for piece in subtract(whole[identity], part.get(identity, ())):
-            yield CoordinateRange(
-                topic,
-                identity.topic_id,
-                identity.generation,
-                identity.partition,
-                piece.start_offset,
-                piece.end_offset,
-            )
-
-
-def _names(head: Head) -> dict[str, str]:
-    return {p.topic_id: p.topic for p in (*head.retired, *head.positions)}
+    return as_ranges({i: subtract(r, part.get(i, ())) for i, r in whole.items()}, names)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from tideline.model.offsets import (
     Intervals,
     PartitionIdentity,
     add_coverage,
+    as_ranges,
     by_identity,
 )
 from tideline.model.plan import LandedRange
@@ -37,13 +38,7 @@ def typed_against_raw(run: RunContext) -> TypedAudit | None:
     for _ in range(_TRIES):
         state, version = run.ledger.read(), run.table.observe().version
         decoding = state.decoding
-        ranges = [
-            CoordinateRange(
-                i.topic_id, i.topic_id, i.generation, i.partition, r.start_offset, r.end_offset
-            )
-            for i, intervals in decoding.covered.items()
-            for r in intervals
-        ]
+        ranges = as_ranges(decoding.covered)
         found = audit_typed(
             decoding.covered,
             decoding.open.plan.ranges if decoding.open is not None else (),

@@ -382,6 +382,11 @@ class Head:
         return by_topic(self.positions)
 
     @property
+    def topic_names(self) -> dict[str, str]:
+        """Topic names by topic id, also of what is no longer followed."""
+        return {p.topic_id: p.topic for p in (*self.retired, *self.positions)}
+
+    @property
     def generations(self) -> Generations:
         """Which offsets belong to which generation."""
         return Generations({b.identity: b.offset for b in self.beginnings})

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from tideline.model.offsets import CoordinateRange, Intervals, PartitionIdentity, total
+from tideline.model.offsets import CoordinateRange, Intervals, PartitionIdentity, as_ranges, total
 from tideline.model.wording import size_text
 
 TableRole = Literal["raw", "decoded", "quarantine", "current"]
@@ -71,18 +71,7 @@ class PlannedRows:
 
     def ranges(self, places: Places) -> tuple[CoordinateRange, ...]:
         """Places with the names of their topics."""
-        return tuple(
-            CoordinateRange(
-                self.topics[i.topic_id],
-                i.topic_id,
-                i.generation,
-                i.partition,
-                r.start_offset,
-                r.end_offset,
-            )
-            for i in sorted(places)
-            for r in places[i]
-        )
+        return as_ranges(places, self.topics)
 
 
 @dataclass(frozen=True, slots=True)

@@ -315,6 +315,25 @@ def by_log(ranges: Iterable[CoordinateRange]) -> dict[PartitionIdentity, Interva
     return by_identity(add_coverage((), ((r.identity, r.offsets) for r in ranges)))
 
 
+def as_ranges(
+    logs: Mapping[PartitionIdentity, Intervals], names: Mapping[str, str] = {}
+) -> tuple[CoordinateRange, ...]:
+    """Offsets of logs as ranges, in the order of the logs.
+
+    Args:
+        names: Topic names by topic id. One that is not known any more is named by its id: only
+            that counts.
+    """
+    return tuple(
+        CoordinateRange(
+            names.get(i.topic_id, i.topic_id),
+            *(i.topic_id, i.generation, i.partition, r.start_offset, r.end_offset),
+        )
+        for i in sorted(logs)
+        for r in logs[i]
+    )
+
+
 def covered_until(coverage: Iterable[OffsetRange], next_offset: int) -> int:
     """The first offset at or after `next_offset` that is not covered (R12).
 

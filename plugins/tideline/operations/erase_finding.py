@@ -21,9 +21,9 @@ from tideline.model.head import Head
 from tideline.model.maintenance import TableRole
 from tideline.model.offsets import (
     CoordinateRange,
-    Intervals,
     OffsetRange,
     PartitionIdentity,
+    as_ranges,
     intersect,
     union,
 )
@@ -233,22 +233,7 @@ def ranges_of(places: Iterable[Place], head: Head) -> tuple[CoordinateRange, ...
     logs: dict[PartitionIdentity, list[OffsetRange]] = defaultdict(list)
     for identity, offset in places:
         logs[identity].append(OffsetRange(offset, offset + 1))
-    return ranges_in({i: union(offsets) for i, offsets in logs.items()}, head)
-
-
-def ranges_in(
-    logs: Mapping[PartitionIdentity, Intervals], head: Head
-) -> tuple[CoordinateRange, ...]:
-    """Offsets of logs as ranges with their topics' names."""
-    names = {p.topic_id: p.topic for p in (*head.retired, *head.positions)}
-    return tuple(
-        CoordinateRange(
-            names.get(i.topic_id, i.topic_id),
-            *(i.topic_id, i.generation, i.partition, r.start_offset, r.end_offset),
-        )
-        for i in sorted(logs)
-        for r in logs[i]
-    )
+    return as_ranges({i: union(offsets) for i, offsets in logs.items()}, head.topic_names)
 
 
 def in_table(

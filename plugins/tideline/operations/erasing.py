@@ -26,14 +26,13 @@ from tideline.landing.table_commit import Target, commit_checked, remove
 from tideline.ledger.state import LedgerState
 from tideline.model.erasing import ERASURE, Erasure
 from tideline.model.maintenance import TableRole
-from tideline.model.offsets import Intervals, PartitionIdentity, missing, union
+from tideline.model.offsets import Intervals, PartitionIdentity, as_ranges, missing, union
 from tideline.model.wording import reason_problem
 from tideline.operations.erase_finding import (
     AskedKeys,
     FoundRecords,
     find_records,
     in_table,
-    ranges_in,
     still_in_kafka,
 )
 from tideline.operations.maintenance import Tables, Upkeep
@@ -289,13 +288,16 @@ def _begin_again(run: RunContext, tables: Tables) -> None:
     state = run.ledger.read()
     if not state.erasing.erased or state.erasing.is_removing:
         return
-    every, back = ranges_in(state.erasing.places, state.head), dict[PartitionIdentity, Intervals]()
+    every, back = (
+        as_ranges(state.erasing.places, state.head.topic_names),
+        dict[PartitionIdentity, Intervals](),
+    )
     for _, table in _there(tables):
         found = table.landed(every, _newest(table))
         back |= {i: union(back.get(i, ()), held.offsets) for i, held in found.items()}
     if not back:
         return
-    returned = ranges_in(back, state.head)
+    returned = as_ranges(back, state.head.topic_names)
     why = "erased rows had come back: somebody has restored a table, or put back a copy"
     asked = EraseRequest(AskedKeys(), why, run.request.by or "tideline")
     with _as_writer(run):

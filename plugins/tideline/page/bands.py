@@ -155,7 +155,7 @@ def standings(
     `observation` is what the brokers said last, None if they have never answered; the isolation
     level says where the stream's logs end.
     """
-    names = {p.topic_id: p.topic for p in (*head.retired, *head.positions)}
+    names = head.topic_names
     # A log without a position has lost its name; with one topic it can only be that one's.
     only = next(iter(head.topics)) if len(head.topics) == 1 else None
     logs: dict[Place, set[PartitionIdentity]] = {}

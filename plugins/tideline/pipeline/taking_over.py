@@ -21,6 +21,7 @@ from tideline.model.offsets import (
     CoordinateRange,
     Coverage,
     ReadRange,
+    as_ranges,
     by_identity,
     by_log,
     without_coverage,
@@ -97,7 +98,7 @@ def what_the_table_tells(
     head = without_removed(state.head, closed, gone)
     seen = observe_topics(run, head)
     ids = {t.topic: t.topic_id for t in seen.topics if t.topic_id is not None}
-    names = {p.topic_id: p.topic for p in (*head.retired, *head.positions)}
+    names = head.topic_names
     names |= {topic_id: topic for topic, topic_id in ids.items()}
     open_plans = [r.plan.plan_id for r in state.runs.values() if r.is_open and r.plan is not None]
     found = forgotten(head, commits, open_plans, names)
@@ -119,14 +120,7 @@ def what_the_table_tells(
         table_version=state.head.table_version,
         commits=state.head.commits,
     )
-    removed = tuple(
-        CoordinateRange(
-            names.get(i.topic_id, i.topic_id),
-            *(i.topic_id, i.generation, i.partition, r.start_offset, r.end_offset),
-        )
-        for i, offsets in gone.items()
-        for r in offsets
-    )
+    removed = as_ranges(gone, names)
     written = tuple(r.as_coordinates for c in commits for r in c.ranges)
     records = (*amended(closed, gone), *([record] if known else ()))
     return Told(head, records, known, removed, written, erased)

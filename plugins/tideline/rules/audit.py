@@ -240,7 +240,7 @@ def audit(
         rows += piece.rows
         partitions[piece.identity].stored.append(piece)
     # rows alone have no topic's name: the head may know it, also of what is no longer followed
-    names = {p.topic_id: p.topic for p in (*head.retired, *head.positions)}
+    names = head.topic_names
     for identity, partition in partitions.items():
         partition.topic = partition.topic or names.get(identity.topic_id)
     _compare_generations(partitions, head)
