@@ -15,6 +15,7 @@ from tests.worlds.build import ID, OTHER_ID
 from tests.worlds.folds import AT, SEQUENCE, TYPED, Folds, at, change, runs_of
 from tideline.folding.views import DIALECTS, Query
 from tideline.model.current import Floor
+from tideline.model.offsets import PartitionIdentity
 
 NAMES = ("topic_id", "generation", "partition", "offset", "v", "w")
 
@@ -154,6 +155,46 @@ def test_the_history_of_a_key(folds):
         of_a = sorted((r for r in found if r["k"] == "a"), key=lambda r: r["offset"])
         assert [(since(r["valid_from"]), since(r["valid_to"]), r["v"]) for r in of_a] == seconds
         assert len(found) == 4
+
+
+def test_the_history_ends_where_all_rows_went_and_lacks_no_value(folds):
+    """Of each life of a key: rows end with the truncate, and are filled from the same life only."""
+    folds.has(change(0, "a", "c", "1"), change(1, "b", "c", "x"), change(2, "a", "u", lacks=["v"]))
+    folds.has(change(3, None, "t"), change(4, "a", "c", lacks=["v"]), change(5, "a", "u", "2"))
+    folds.has(change(6, "a", "u", lacks=["v"]), change(7, "a", "d"))
+    folds.has(change(8, "a", "c", None, 3, lacks=["v"]), change(9, None, "t"))
+    folds.fold([at(0, 6)])
+    show_the_next_fold(folds)
+    engines = Engines(folds)
+    for engine in ("duckdb", "spark"):
+        found = engines.run(engine, engines.query(engine).history())
+        rows = sorted((r["offset"], r["k"], since(r["valid_to"]), r["v"]) for r in found)
+        assert rows == [
+            (0, "a", 2, "1"),
+            (1, "b", 3, "x"),
+            (2, "a", 3, "1"),
+            (4, "a", 5, None),
+            (5, "a", 6, "2"),
+            (6, "a", 7, "2"),
+            (8, "a", 9, None),
+        ], engine
+
+
+def test_a_view_takes_no_value_of_before_all_rows_went(folds):
+    """Whether the truncate is folded or not; and of each incarnation its own."""
+    folds.has(change(0, "a", "c", "secret"), change(1, "b", "c", "kept", 1))
+    folds.fold([at(0, 2)])
+    folds.has(change(2, None, "t"), change(3, "a", "c", None, 5, lacks=["v"]))
+    show_the_next_fold(folds)
+    folds.fold([at(2, 3)])
+    show_the_next_fold(folds)
+    folds.plan |= {"eras": (ID, OTHER_ID, ID), "returns": (PartitionIdentity(ID, 1, 0),)}
+    folds.fold([at(3, 4)])
+    folds.has(change(0, "c", "c", "other", topic_id=OTHER_ID, partition=1))
+    show_the_next_fold(folds)
+    folds.has(change(0, "c", "u", "back", generation=1), change(1, None, "t", generation=1))
+    folds.has(change(2, "d", "c", "new", generation=1))
+    show_the_next_fold(folds)
 
 
 def since(time):

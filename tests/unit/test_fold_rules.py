@@ -6,11 +6,12 @@ from uuid import UUID
 import pytest
 
 from tests.worlds.build import ID, OTHER_ID
-from tideline.folding.rules import Due, buckets_of_day, drops_of, is_below, is_time, share_now
+from tideline.folding.rules import Due, buckets_of_day, comes_below, drops_of, is_time, share_now
 from tideline.model.current import BucketState, Floor, Folding
 from tideline.model.offsets import (
     CoordinateRange,
     Coverage,
+    Incarnations,
     OffsetRange,
     PartitionIdentity,
     PlannedRange,
@@ -19,6 +20,7 @@ from tideline.model.offsets import (
 from tideline.rules.advance import late_reads
 
 NEWER = str(UUID(int=99))
+ORDER = Incarnations((OTHER_ID, ID, NEWER))
 
 
 def at(start, end, partition=0, generation=0, topic_id=ID):
@@ -89,8 +91,8 @@ def test_rows_that_are_gone_are_dropped_below_what_was_folded():
 def test_what_comes_below_has_all_folded_anew(work, below):
     floors = (Floor(ID, 1, 0, 3), Floor(ID, 0, 1, 7))
     for due in (Due((work,), ()), Due((), (work,))):
-        assert is_below(due, floors, (OTHER_ID, ID)) == below
-        assert not is_below(due, (), (OTHER_ID, ID))
+        assert comes_below(due, floors, ORDER) == below
+        assert not comes_below(due, (), ORDER)
 
 
 @pytest.mark.parametrize(("count", "buckets"), [(1, 4), (3, 4), (2, 5), (4, 4), (9, 4)])

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tideline.decoding.incarnations import with_incarnations
 from tideline.errors import BadInput, ServiceAway
 from tideline.folding.rules import (
     Due,
     all_of,
+    are_reordered,
     columns_of,
+    comes_below,
     drops_of,
     due,
-    eras_of,
     fold_plan_id,
-    is_below,
     is_time,
     loses_a_barrier,
     once_more,
@@ -24,11 +25,12 @@ from tideline.folding.rules import (
     wrong_sequence,
 )
 from tideline.folding.tables import begins_anew, section
-from tideline.landing.context import RunContext, now
+from tideline.landing.context import RunContext, log, now
 from tideline.ledger.state import LedgerState
 from tideline.model.current import Deletes, Floor, Folding, FoldPlan, FoldRecord, Layout, Order
 from tideline.model.decoding import OF_ENVELOPE, OWN_COLUMNS, UNAVAILABLE
 from tideline.model.incident import decided
+from tideline.model.offsets import partition_counts
 from tideline.stream.decoding import Decode
 from tideline.table.schema import Field
 
@@ -55,6 +57,7 @@ def plan_fold(
         BadInput: The table is another one, or the key is none.
         ServiceAway: A store is away.
     """
+    state = with_incarnations(run, state)
     decoding, folding, topic = state.decoding, state.folding, _topic(run)
     layout = _layout(run, state)
     if layout is None:
@@ -74,7 +77,11 @@ def plan_fold(
     if order == "sequence":  # a change may be newer, and come below
         floors = ()
     is_anew |= not sweep and floors != folding.floors
-    is_anew |= is_below(work, folding.drops, folding.eras)
+    order_of_incarnations = state.head.order_of_incarnations
+    is_anew |= comes_below(work, folding.drops, order_of_incarnations)
+    if are_reordered(folding, order_of_incarnations):
+        log.warning("incarnations of %s came in another order than it was folded in: anew", topic)
+        is_anew = True
     is_due = work.is_anything and (before or is_time(work, folding, every))
     if not (is_anew or is_due or sweep):
         return None
@@ -108,6 +115,7 @@ def plan_look(run: RunContext, state: LedgerState, *, is_exact: bool = True) -> 
     Raises:
         BadInput: It has to, and a fold is under way, or changes are others since.
     """
+    state = with_incarnations(run, state)
     folding, topic = state.folding, _topic(run)
     if folding.layout is None:
         return None
@@ -148,7 +156,7 @@ def _plan(
     own |= {UNAVAILABLE} if has_unavailable else set()
     sequence = sequence_of(layout.sequence, columns)
     names = [c.name for c in sequence]
-    at = now()
+    at, head, order = now(), state.head, state.head.order_of_incarnations
     return FoldPlan(
         plan_id=fold_plan_id(state.control.ledger_id, run.stream.stream, run.run_id, folding.folds),
         run_id=run.run_id,
@@ -164,13 +172,15 @@ def _plan(
         has_unavailable=has_unavailable,
         has_truncates=decode.value.envelope is not None,
         deletes=_deletes(run, columns),
-        eras=eras_of(folding, state.decoding, state.head),
+        eras=order.ids,
+        returns=order.returns,
+        partitions=tuple(partition_counts(head.identities).items()),
         order=folding.order,
         barrier=None if is_anew else folding.barrier,
         floors=folding.floors,
         sequence=sequence,
         drops=folding.drops,
-        unproven_since=unproven_since(folding, state.head, at),
+        unproven_since=unproven_since(folding, head, at),
         table_uri=section(run).table.uri,
         by=run.request.by,
     )

@@ -22,8 +22,10 @@ from tideline.model.incident import Incident
 from tideline.model.offsets import (
     CoordinateRange,
     Coverage,
+    Incarnations,
     Intervals,
     PartitionIdentity,
+    PlaceInLog,
     add_coverage,
     by_identity,
     by_log,
@@ -92,28 +94,21 @@ class Deletes:
 
 
 @dataclass(frozen=True, slots=True)
-class Barrier:
-    """The last record that said that all rows are gone (`op` `t`): older changes count no more."""
+class Barrier(PlaceInLog):
+    """The last record that said that all rows are gone (`op` `t`): older changes count no more.
 
-    topic_id: str
-    generation: int
-    partition: int
-    offset: int
+    By offsets it speaks of its own partition, and of older incarnations of the topic.
+    """
+
     timestamp: datetime
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Floor:
+@dataclass(frozen=True, slots=True)
+class Floor(PlaceInLog):
     """Where a snapshot begins in one log: rows whose last change is below are not at the source.
 
-    Args:
-        offset: The first one (inclusive) that the snapshot, or what came after it, may have.
+    The offset is the first one (inclusive) that the snapshot, or what came after it, may have.
     """
-
-    topic_id: str
-    generation: int
-    partition: int
-    offset: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +131,8 @@ class FoldPlan:
         has_truncates: Whether a change may say that all rows are gone.
         deletes: Which changes do.
         eras: Ids of the topic and of those that it has replaced, oldest first.
+        returns: As of `Incarnations`, of topic ids that have come back.
+        partitions: Of each topic id how many partitions it has, with and without records.
         order: What the last change is.
         barrier: The last one that is folded; None for none.
         table_uri: The current table.
@@ -173,10 +170,13 @@ class FoldPlan:
     drops: tuple[Floor, ...] = ()
     is_drop: bool = False
     unproven_since: datetime | None = None
+    returns: tuple[PartitionIdentity, ...] = ()
+    partitions: tuple[tuple[str, int], ...] = ()
 
-    def eras_below(self, floors: tuple[Floor, ...]) -> tuple[str, ...]:
-        """Topic ids all of whose changes are below floors."""
-        return self.eras[: self.eras.index(floors[0].topic_id)] if floors else ()
+    @property
+    def incarnations(self) -> Incarnations:
+        """The topic's incarnations, oldest first."""
+        return Incarnations(self.eras, self.returns)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -198,6 +198,24 @@ class BucketState:
     def rows(self) -> int:
         """All of its rows."""
         return self.live + self.deleted
+
+
+def is_below(place: PlaceInLog, floors: Iterable[PlaceInLog], incarnations: Incarnations) -> bool:
+    """Whether a change is below floors: in an older incarnation than theirs, or in its own log.
+
+    Nothing is below a floor of another partition.
+
+    Args:
+        floors: All of one incarnation, at most one for each partition.
+    """
+    mine = incarnations.of(place.identity)
+    for floor in floors:
+        era = incarnations.of(floor.identity)
+        if mine is not None and era is not None and mine < era:
+            return True
+        if place.shares_log(floor) and place.is_before(floor):
+            return True
+    return False
 
 
 ERA = "era"
@@ -293,7 +311,7 @@ class Folding:
         layout: Of the table; None before the first fold.
         columns: Of the table.
         buckets: What each bucket holds.
-        eras: As of a plan.
+        eras, returns: As of a plan.
         order: As of a plan.
         barrier: As of a plan.
         folds: How many were ever closed; the next one's number.
@@ -324,6 +342,7 @@ class Folding:
     floors: tuple[Floor, ...] = ()
     healed: tuple[Coverage, ...] = ()
     drops: tuple[Floor, ...] = ()
+    returns: tuple[PartitionIdentity, ...] = ()
 
     @property
     def covered(self) -> dict[PartitionIdentity, Intervals]:
@@ -399,6 +418,7 @@ class Folding:
             columns=plan.columns,
             buckets=tuple(buckets[n] for n in sorted(buckets) if buckets[n].rows),
             eras=plan.eras,
+            returns=plan.returns,
             order=plan.order,
             barrier=done.barrier,
             floors=plan.floors,

@@ -44,7 +44,7 @@ def looked_at(plan: FoldPlan, pairs: DataFrame, barrier: Barrier | None) -> Data
     moved = F.lit(False)
     if plan.order == "offset":
         in_batch = new("offset").isNotNull() & (-F.col(FIRST)["place"] != F.col(LAST)["place"])
-        moved = has_moved() | F.coalesce(in_batch, F.lit(False))
+        moved = has_moved(plan) | F.coalesce(in_batch, F.lit(False))
     before = {n: F.col(n) if n in keys else old(n) for n in names}
     made = pairs.select(
         *merged(plan, barrier),
@@ -53,7 +53,7 @@ def looked_at(plan: FoldPlan, pairs: DataFrame, barrier: Barrier | None) -> Data
         F.when(F.col(HAS_OLD), _hash(plan, before)).alias("found_hash"),
         old(IS_DELETED).alias("found_gone"),
         F.when(moved, key_text(plan)).alias("moved"),
-        (is_in_doubt(plan) if plan.has_unavailable else F.lit(False)).alias("doubted"),
+        (is_in_doubt(plan, barrier) if plan.has_unavailable else F.lit(False)).alias("doubted"),
     )
     after = {n: F.col(n) for n in names}
     left = F.when(~is_dropped(plan, after), _hash(plan, after))
