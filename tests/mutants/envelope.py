@@ -23,6 +23,24 @@ MUTANTS = (
         f"{ENVELOPES}::test_values_that_did_not_come_are_named_and_never_stored",
     ),
     Mutant(
+        "envelope: a map that is a placeholder is no value",
+        "return F.map_entries(value) == F.array(pair)",
+        "return F.lit(False)",
+        f"{ENVELOPES}::test_values_that_did_not_come_are_named_and_never_stored",
+    ),
+    Mutant(
+        "envelope: a placeholder may be bytes",
+        "raw = bytes.fromhex(configured.removeprefix(_HEX))",
+        "pass",
+        "tests/unit/test_placeholders.py::test_each_type_has_its_forms",
+    ),
+    Mutant(
+        "envelope: a byte has a sign",
+        "byte - 256 if byte > 127 else byte",
+        "byte",
+        "tests/unit/test_placeholders.py::test_each_type_has_its_forms",
+    ),
+    Mutant(
         "envelope: an update without its row is bad",
         '~op.isin(*CHANGES) | ~has_row, F.lit("type_mismatch")',
         '~op.isin(*CHANGES), F.lit("type_mismatch")',

@@ -32,6 +32,9 @@ TYPES = {
     "counts": of("array", items=of("int64")),
     "op": of("int32"),
     "day": of("int32", "io.debezium.time.Date"),
+    "days": of("array", items=of("int32", "io.debezium.time.Date")),
+    "raws": of("array", items=of("bytes")),
+    "pairs": of("map", keys=of("string"), values=of("string")),
 }
 ROW = schema(*(field(name, kind) for name, kind in TYPES.items()), name="orders.Value")
 SOURCE = schema(
@@ -58,6 +61,9 @@ FULL = {
     "counts": [7],
     "op": 3,
     "day": 1,
+    "days": [1],
+    "raws": [base64_of(b"x")],
+    "pairs": {"a": None},
 }
 OWN = (*KEPT_BY_DEFAULT, *OF_ENVELOPE)
 
@@ -127,19 +133,31 @@ def test_the_columns_are_those_of_the_row(spark, tmp_path):
 
 
 def test_values_that_did_not_come_are_named_and_never_stored(spark, tmp_path):
+    """A column that holds all of a placeholder, in any form; one that has more is a value."""
+    raw = GONE.encode()
     away = {
         "note": GONE,
-        "raw": base64_of(GONE.encode()),
+        "raw": base64_of(raw),
         "tags": [GONE],
-        "counts": [*GONE.encode()],
+        "counts": [*raw],
+        "days": [*raw],
+        "raws": [base64_of(raw)],
+        "pairs": {GONE: GONE},
     }
-    events = [event("u", FULL | away), event("u", FULL | {"tags": [GONE, "t"], "note": GONE + "."})]
+    texts = [raw.hex(), base64_of(raw), json.dumps({GONE: GONE}, separators=(",", ":"))]
+    events = [event("u", FULL | away), *(event("u", FULL | {"note": text}) for text in texts)]
+    more = {"tags": [GONE, "t"], "note": GONE + ".", "counts": [*raw, 1], "days": [*raw][1:]}
+    more |= {"raws": [base64_of(raw)] * 2, "pairs": {GONE: GONE, "a": GONE}}
+    events += [event("u", FULL | more), event("u", FULL | {"pairs": {GONE: None}, "tags": [None]})]
     typed, bad = changes(spark, tmp_path, events)
     assert bad == []
-    assert [typed[0][name] for name in away] == [None] * 4
+    assert [typed[0][name] for name in away] == [None] * len(away)
     assert typed[0]["unavailable_columns"] == [*away]
-    assert (typed[1]["tags"], typed[1]["note"]) == ([GONE, "t"], GONE + ".")
-    assert typed[1]["unavailable_columns"] is None
+    assert [(row["note"], row["unavailable_columns"]) for row in typed[1:4]] == [
+        (None, ["note"])
+    ] * 3
+    assert (typed[4]["tags"], typed[4]["note"]) == ([GONE, "t"], GONE + ".")
+    assert [row["unavailable_columns"] for row in typed[4:]] == [None, None]
 
 
 def test_what_changes_no_row_is_set_aside_and_called_so(spark, tmp_path):
