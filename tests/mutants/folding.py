@@ -7,9 +7,40 @@ CURRENT = "tests/spark/test_current.py"
 DAMAGE = "tests/spark/test_current_damage.py"
 SWEEP = "tests/spark/test_sweeping.py"
 RULES = "tests/unit/test_fold_rules.py"
+HASHES = "tests/spark/test_hashes.py"
 VIEWS = "tests/spark/test_current_views.py"
 ANY = f"{FOLD}::test_any_order_any_portions_again"
 MUTANTS = (
+    Mutant(
+        "fold: a key's decimal has no exponent",
+        'return F.when(text.contains("E"), plain).otherwise(text)',
+        "return text",
+        f"{HASHES}::test_a_key_has_one_text",
+    ),
+    Mutant(
+        "fold: a row's hash has the nulls inside of values",
+        "return F.struct(value.isNotNull(), held)",
+        "return F.struct(held)",
+        f"{HASHES}::test_rows_that_are_unlike_have_other_sums",
+    ),
+    Mutant(
+        "fold: a row's hash has the ends of lists",
+        "length = F.coalesce(F.size(value), F.lit(-1))",
+        "length = F.lit(0)",
+        f"{HASHES}::test_rows_that_are_unlike_have_other_sums",
+    ),
+    Mutant(
+        "fold: old sums of nested values are made anew",
+        "return self.sums == OLD_SUMS and is_nested",
+        "return False",
+        f"{HASHES}::test_rows_without_nested_values_keep_their_sums",
+    ),
+    Mutant(
+        "session: each job has our settings",
+        "            settle(spark)\n        for key",
+        "            pass\n        for key",
+        f"{HASHES}::test_each_job_begins_with_the_settings_that_stored_values_depend_on",
+    ),
     Mutant(
         "fold: an older change counts for nothing",
         "later = ~F.col(HAS_OLD) | ~is_after(plan, old, new)",

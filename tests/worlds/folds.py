@@ -11,7 +11,15 @@ import fold_changes
 from tests.worlds.build import ID
 from tideline.documents import load
 from tideline.folding.rules import Due, drops_of, is_below
-from tideline.model.current import CurrentColumn, Deletes, Folding, FoldPlan, FoldRecord, Layout
+from tideline.model.current import (
+    SUMS,
+    CurrentColumn,
+    Deletes,
+    Folding,
+    FoldPlan,
+    FoldRecord,
+    Layout,
+)
 from tideline.model.offsets import CoordinateRange, OffsetRange, add_coverage, intersect, union
 from tideline.model.spark_job import BucketFiles, FoldJob, Output
 from tideline.table.written_files import Manifest
@@ -83,6 +91,7 @@ class Folds:
             "deletes": Deletes(tombstones=True, column="op", equals="d"),
             "eras": (ID,),
             "order": "offset",
+            "sums": SUMS,
             **plan,
         }
         self.head = Folding()

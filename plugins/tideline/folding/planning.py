@@ -24,9 +24,18 @@ from tideline.folding.rules import (
     wrong_sequence,
 )
 from tideline.folding.tables import begins_anew, section
-from tideline.landing.context import RunContext, now
+from tideline.landing.context import RunContext, log, now
 from tideline.ledger.state import LedgerState
-from tideline.model.current import Deletes, Floor, Folding, FoldPlan, FoldRecord, Layout, Order
+from tideline.model.current import (
+    SUMS,
+    Deletes,
+    Floor,
+    Folding,
+    FoldPlan,
+    FoldRecord,
+    Layout,
+    Order,
+)
 from tideline.model.decoding import OF_ENVELOPE, OWN_COLUMNS, UNAVAILABLE
 from tideline.model.incident import decided
 from tideline.stream.decoding import Decode
@@ -68,7 +77,11 @@ def plan_fold(
         work = Due((*work.ranges, *more), work.again)
     by_time = decided(folding.incidents, "key_moved", "by_time")
     refolds = by_time or decided(folding.incidents, "current_changed", "refold")
-    is_anew |= is_new or refolds is not None or loses_a_barrier(work, folding)
+    if folding.has_old_sums:
+        log.info("sums of the current table are of an older kind: all is folded anew, once")
+    is_anew |= (
+        is_new or folding.has_old_sums or refolds is not None or loses_a_barrier(work, folding)
+    )
     order = _order(folding, layout, is_by_time=by_time is not None)
     floors = sweep or standing_floors(folding.floors, decoding)
     if order == "sequence":  # a change may be newer, and come below
@@ -88,7 +101,7 @@ def plan_fold(
     plan = _plan(run, state, folding, layout, work, is_anew=is_anew)
     if sweep:  # which heals
         plan = replace(plan, unproven_since=None)
-    return replace(plan, is_sweep=bool(sweep), is_drop=is_drop)
+    return replace(plan, is_sweep=bool(sweep), is_drop=is_drop, sums=SUMS)
 
 
 def _order(folding: Folding, layout: Layout, *, is_by_time: bool) -> Order:
@@ -171,6 +184,7 @@ def _plan(
         sequence=sequence,
         drops=folding.drops,
         unproven_since=unproven_since(folding, state.head, at),
+        sums=folding.sums,
         table_uri=section(run).table.uri,
         by=run.request.by,
     )

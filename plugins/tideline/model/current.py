@@ -39,6 +39,9 @@ FoldRequest = Literal["due", "anew"]
 """To fold what is due; or every bucket anew: what stands in the table counts for nothing."""
 HASH = "xxhash64"
 """Of Spark, over the key's canonical text. Others never compute it: the bucket is a column."""
+OLD_SUMS, SUMS = "xxhash64", "xxhash64-nested"
+"""What the sums of buckets are of: a row's hash. The old one passed over nulls and ends of lists
+inside a value; of a row without such values both are the same."""
 COORDINATES = ("topic_id", "generation", "partition", "offset", "timestamp")
 """Of a row's last change."""
 IS_DELETED, BUCKET = "is_deleted", "bucket"
@@ -146,6 +149,7 @@ class FoldPlan:
         drops: Deleted rows below them are dropped; one for each partition, or none.
         is_drop: Whether these are new, and every bucket is written.
         unproven_since: When the first such plan was frozen after deletes were lost; None for none.
+        sums: Which hash of a row the buckets' sums are of.
     """
 
     plan_id: str
@@ -173,6 +177,7 @@ class FoldPlan:
     drops: tuple[Floor, ...] = ()
     is_drop: bool = False
     unproven_since: datetime | None = None
+    sums: str = OLD_SUMS
 
     def eras_below(self, floors: tuple[Floor, ...]) -> tuple[str, ...]:
         """Topic ids all of whose changes are below floors."""
@@ -304,6 +309,7 @@ class Folding:
         healed: Lost deletes of before rows were swept: a later snapshot has told what they had
             taken.
         drops: As of a plan.
+        sums: As of a plan.
     """
 
     coverage: tuple[Coverage, ...] = ()
@@ -324,6 +330,7 @@ class Folding:
     floors: tuple[Floor, ...] = ()
     healed: tuple[Coverage, ...] = ()
     drops: tuple[Floor, ...] = ()
+    sums: str = OLD_SUMS
 
     @property
     def covered(self) -> dict[PartitionIdentity, Intervals]:
@@ -339,6 +346,12 @@ class Folding:
     def deleted(self) -> int:
         """Rows of keys that are gone."""
         return sum(b.deleted for b in self.buckets)
+
+    @property
+    def has_old_sums(self) -> bool:
+        """Whether the sums would be others today: then a fold makes every bucket anew, once."""
+        is_nested = any(not isinstance(c.type, str) or c.type == "variant" for c in self.columns)
+        return self.sums == OLD_SUMS and is_nested
 
     def unfolded(self, decoded: Mapping[PartitionIdentity, Intervals]) -> int:
         """How many decoded offsets have changes that are not in it yet, or are others by now."""
@@ -404,6 +417,7 @@ class Folding:
             floors=plan.floors,
             healed=self.healed if plan.floors else (),
             drops=plan.drops,
+            sums=plan.sums,
             folds=self.folds + 1,
             folded_at=done.closed_at,
         )
