@@ -198,6 +198,19 @@ def test_a_delete_has_the_day_of_kafkas_time_where_it_does_not_tell_its_own(spar
     assert [row["error_class"] for row in bad] == ["event_time"]
 
 
+def test_a_time_that_is_too_far_away_breaks_no_record(spark, tmp_path):
+    """Of the source's clock or of a field: the smallest long is a number as others are."""
+    far = [-(2**63), 2**63 - 1, -(9 * 10**15) - 1, 9 * 10**15 + 1]
+    source = {"snapshot": "false"}
+    events = [event("c", FULL | {"id": t}, source=source | {"ts_ms": t}) for t in (*far, AT_MS)]
+    typed, bad = changes(spark, tmp_path, events)
+    assert bad == []
+    assert [row["source_timestamp"] for row in typed] == [None] * 4 + [AT]
+    day = EventDate("id", datetime(1970, 1, 1).date(), datetime(2100, 1, 1).date(), "quarantine")
+    typed, bad = changes(spark, tmp_path / "by day", events, event_date=day)
+    assert ([r["offset"] for r in typed], {r["error_class"] for r in bad}) == ([4], {"event_time"})
+
+
 def test_what_rows_are_expected_to_meet(spark, tmp_path):
     """Deletes are not asked; what a change did not bring fails nothing."""
     events = [

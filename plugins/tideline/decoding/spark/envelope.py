@@ -19,7 +19,7 @@ from tideline.decoding.schemas.envelope import BEFORE, CHANGES, MESSAGE, POSITIO
 from tideline.decoding.spark.fields import (
     ERROR,
     ERROR_CLASS,
-    FAR_MS,
+    at_millis,
     fields_of,
     spark_type,
     value_of,
@@ -63,9 +63,7 @@ def _with_row(rows: DataFrame, part: PartPlan, key: PartPlan | None) -> DataFram
     op = event.at("op")
     made = {
         "op": op,
-        "source_timestamp": F.timestamp_millis(
-            F.when(F.abs(event.at("source", "ts_ms")) < FAR_MS, event.at("source", "ts_ms"))
-        ),
+        "source_timestamp": at_millis(event.at("source", "ts_ms")),
         "snapshot": event.at("source", "snapshot"),
         "transaction_id": event.at("transaction", "id"),
         "source_position": _position(event),
