@@ -5,6 +5,12 @@ from tests.mutants.mutant import Mutant
 ENVELOPES = "tests/spark/test_envelopes.py"
 MUTANTS = (
     Mutant(
+        "envelope: a source's time is a whole number",
+        "isinstance(kind, Scalar) and kind.kind in kinds",
+        "True",
+        f"{ENVELOPES}::test_which_schemas_are_of_debezium",
+    ),
+    Mutant(
         "envelope: of a delete, the row is what it tells",
         'event.row(F.coalesce(op == "d", F.lit(False)), key)',
         "event.row(F.lit(False), key)",

@@ -12,6 +12,30 @@ VIEWS = "tests/spark/test_current_views.py"
 ANY = f"{FOLD}::test_any_order_any_portions_again"
 MUTANTS = (
     Mutant(
+        "fold: a key that no tombstone tells is refused",
+        "if not (deletes.tombstones and deletes.column is None and untold):",
+        "if True:",
+        f"{RULES}::test_a_key_that_no_tombstone_tells_is_refused",
+    ),
+    Mutant(
+        "fold: a key called as the table's own column is refused",
+        "return taken_by_table(key, sequence) or _wrong(key, typed, KEY_TYPES)",
+        "return _wrong(key, typed, KEY_TYPES)",
+        f"{RULES}::test_a_key_that_is_called_as_a_column_of_the_table_is_refused",
+    ),
+    Mutant(
+        "fold: names of twins are none of another column",
+        "(number > 1 and without_case(name) in others)",
+        "False",
+        f"{RULES}::test_each_column_has_a_name_that_no_other_one_has",
+    ),
+    Mutant(
+        "view: a column that the next fold adds is null",
+        'f", NULL AS {q(n)}" for n in self.lacking',
+        'f", NULL AS {q(n)}" for n in ()',
+        f"{VIEWS}::test_a_column_that_the_table_gets_by_the_next_fold",
+    ),
+    Mutant(
         "fold: a key's decimal has no exponent",
         'return F.when(text.contains("E"), plain).otherwise(text)',
         "return text",

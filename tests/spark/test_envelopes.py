@@ -288,12 +288,24 @@ def test_without_an_envelope_placeholders_are_known_where_the_file_says_so(spark
     assert [row["unavailable_columns"] for row in typed] == [["note"], None]
 
 
+TIME = of("int64", "org.apache.kafka.connect.data.Timestamp")
 NO_EVENTS = {
     "a flattened record": schema(field("id", of("int64")), field("__op", of("string"))),
     "a row that is a text": schema(
         field("after", of("string")), field("op", of("string")), field("source", SOURCE)
     ),
 }
+for name, kind in {"a text": of("string"), "a time": TIME, "a fraction": of("double")}.items():
+    told = schema(field("ts_ms", kind), field("snapshot", of("string")))
+    NO_EVENTS[f"a source's time that is {name}"] = schema(
+        field("after", ROW), field("op", of("string")), field("source", told)
+    )
+NO_EVENTS["an op that is a number"] = schema(
+    field("after", ROW), field("op", of("int32")), field("source", SOURCE)
+)
+NO_EVENTS["a source that is a text"] = schema(
+    field("after", ROW), field("op", of("string")), field("source", of("string"))
+)
 OTHERS = {
     "a heartbeat": schema(
         field("ts_ms", of("int64")), name="io.debezium.connector.common.Heartbeat"
@@ -310,6 +322,23 @@ def test_which_schemas_are_of_debezium(name):
     writers += [WriterSchema(2, json.dumps((NO_EVENTS | OTHERS)[name]), "2", "s:2")]
     merged = reader_schema("value", "connect", writers, None, envelope=True, unavailable=True)
     assert [str(m).split(":")[0] for m in merged.misfits] == ["s"] * (name in NO_EVENTS)
+
+
+def test_what_an_event_says_of_itself_is_a_text_whatever_its_type(spark, tmp_path):
+    """MySQL's connector had a boolean as the mark of a snapshot once."""
+    source = schema(field("ts_ms", of("int64")), field("snapshot", of("boolean")))
+    told = schema(
+        field("after", ROW | {"optional": True}),
+        field("source", source),
+        field("transaction", schema(field("id", of("int64")))),
+        field("op", of("string")),
+    )
+    events = [event("c", FULL, source={"ts_ms": 1, "snapshot": s}) for s in (True, None)]
+    values = [record(told, e | {"transaction": {"id": 7}}) for e in events]
+    job = job_of(tmp_path, values, [part_of(told)], own_columns=OWN)
+    _, typed, bad = decoded(spark, job)
+    assert bad == []
+    assert [(r["snapshot"], r["transaction_id"]) for r in typed] == [("true", "7"), (None, "7")]
 
 
 def test_a_new_field_of_the_row_is_a_new_column_that_nobody_has_asked_for():

@@ -20,6 +20,7 @@ from tideline.folding.rules import (
     sequence_of,
     standing_floors,
     unproven_since,
+    wrong_deletes,
     wrong_key,
     wrong_sequence,
 )
@@ -99,6 +100,7 @@ def plan_fold(
     is_drop = drops != folding.drops
     folding = replace(folding, floors=floors, order=order, drops=drops)
     plan = _plan(run, state, folding, layout, work, is_anew=is_anew)
+    _refuse_deletes(run, state, plan)
     if sweep:  # which heals
         plan = replace(plan, unproven_since=None)
     return replace(plan, is_sweep=bool(sweep), is_drop=is_drop, sums=SUMS)
@@ -210,9 +212,9 @@ def _layout(run: RunContext, state: LedgerState) -> Layout | None:
         key = [] if part is None else [c.name for c in part.reader.in_table]
     if not key:  # no key has come yet
         return None
-    if (wrong := wrong_key(key, columns)) is not None:
-        raise BadInput(f"stream {run.stream.stream}: current.key: {wrong}. Nothing was folded")
     sequence = section(run).sequence_by or ()
+    if (wrong := wrong_key(key, columns, sequence)) is not None:
+        raise BadInput(f"stream {run.stream.stream}: current.key: {wrong}. Nothing was folded")
     if (wrong := wrong_sequence(sequence, columns)) is not None:
         raise BadInput(
             f"stream {run.stream.stream}: current.sequence_by: {wrong}. Nothing was folded"
@@ -242,6 +244,18 @@ def _deletes(run: RunContext, columns: tuple[Field, ...]) -> Deletes:
     if "__deleted" in names:
         return Deletes(tombstones, "__deleted", "true")
     return Deletes(tombstones)
+
+
+def _refuse_deletes(run: RunContext, state: LedgerState, plan: FoldPlan) -> None:
+    """Refuse a key whose rows nothing could ever delete.
+
+    Raises:
+        BadInput: It is one.
+    """
+    part = state.decoding.part("key")
+    told = [] if part is None else [c.name for c in part.reader.in_table]
+    if (wrong := wrong_deletes(plan.layout.key, plan.deletes, told)) is not None:
+        raise BadInput(f"stream {run.stream.stream}: current.key: {wrong}. Nothing was folded")
 
 
 def _decode(run: RunContext) -> Decode:

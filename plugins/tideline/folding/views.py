@@ -100,7 +100,10 @@ def view_of(
         if engine == "duckdb":  # it knows no Hadoop
             current, typed = (uri.replace("s3a://", "s3://", 1) for uri in (current, typed))
         names = (dialect.table.format(current), dialect.table.format(typed))
-    query = Query(plan, dialect, *names)
+    assert run.current is not None
+    there = {c["name"] for c in run.current.columns()}
+    lacking = tuple(str(f["name"]) for f in current_columns(plan) if f["name"] not in there)
+    query = Query(plan, dialect, *names, lacking)
     if is_history:
         return query.history()
     return query.now(state.folding.coverage, state.folding.barrier)
@@ -113,12 +116,14 @@ class Query:
     Args:
         plan: What the columns are, and how they are ordered.
         current, typed: The tables, in the engine's words.
+        lacking: Columns that the next fold adds to the current table.
     """
 
     plan: FoldPlan
     dialect: Dialect
     current: str
     typed: str
+    lacking: tuple[str, ...] = ()
 
     def now(self, folded: tuple[Coverage, ...], barrier: Barrier | None) -> str:
         """One row for each key that is there."""
@@ -140,6 +145,7 @@ class Query:
         place = ", ".join(q(n) for n in self._place())
         rows = ", ".join(self._value(n) for n in self._columns())
         since = self._after_barrier("b", barrier)
+        added = "".join(f", NULL AS {q(n)}" for n in self.lacking)
         is_key = " OR ".join(f"{q(n)} IS NOT NULL" for n in self.plan.layout.key)
         return f"""WITH unfolded AS (
   SELECT {", ".join(self._of_typed(self._below()))}
@@ -158,7 +164,7 @@ latest AS (
   SELECT {", ".join(["*", *filled])} FROM changed
 ),
 standing AS (
-  SELECT *, {self._era()} AS {_ERA} FROM {self.current}
+  SELECT *, {self._era()} AS {_ERA}{added} FROM {self.current}
 ),
 united AS (
   SELECT {", ".join(named)}, {_ERA}, {IS_DELETED} FROM standing AS c

@@ -13,11 +13,12 @@ associative: in any order, in any portions, again, the same table.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
+from tideline.model.decoding import without_case
 from tideline.model.incident import Incident
 from tideline.model.offsets import (
     CoordinateRange,
@@ -45,7 +46,21 @@ inside a value; of a row without such values both are the same."""
 COORDINATES = ("topic_id", "generation", "partition", "offset", "timestamp")
 """Of a row's last change."""
 IS_DELETED, BUCKET = "is_deleted", "bucket"
+INNER = "_tideline_"
+"""How the names begin that a fold uses beside the table's columns."""
 _MODULUS = 2**64
+
+
+def taken_by_table(key: Sequence[str], sequence: Sequence[str]) -> str | None:
+    """What is wrong with a key whose columns are called as the table's own, in words."""
+    own = {*COORDINATES, IS_DELETED, BUCKET, *(f"sequence_{n}" for n, _ in enumerate(sequence, 1))}
+    for name in key:
+        if (folded := without_case(name)) in own or folded.startswith(INNER):
+            return (
+                f"the current table has a column {folded} of its own. Give the field another one in"
+                f" fields of decode.key or decode.value: {{field: {name}, column: ...}}"
+            )
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,13 +40,7 @@ REDACTED = r'"kafka\.(?:sasl|ssl)\.[^"]*"\s+value: "(?:[^"\\]|\\.)*+"'
 """A regular expression of Java's. A Spark Connect server keeps each statement as a text, for its
 pages and its event logs: options of the Kafka source are in it, as Protobuf prints a map."""
 
-SESSION = {
-    "spark.sql.redaction.string.regex": REDACTED,
-    "spark.sql.sources.commitProtocolClass": COMMIT_PROTOCOL,
-    f"spark.sql.catalog.{DECODERS}": class_of_ours("Decoders"),
-    "spark.sql.session.timeZone": "UTC",
-    # What stored values, texts, hashes and names depend on: Spark's defaults of today, whatever
-    # a cluster's spark-defaults or a server says.
+PINNED = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.ansi.doubleQuotedIdentifiers": "false",
     "spark.sql.caseSensitive": "false",
@@ -59,6 +53,16 @@ SESSION = {
     # A file that is damaged or gone fails the job: its rows are not left out.
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.files.ignoreMissingFiles": "false",
+}
+"""Spark's own defaults of today, on which stored values, texts, hashes and names depend: whatever a
+cluster's spark-defaults or a server says."""
+
+SESSION = {
+    "spark.sql.redaction.string.regex": REDACTED,
+    "spark.sql.sources.commitProtocolClass": COMMIT_PROTOCOL,
+    f"spark.sql.catalog.{DECODERS}": class_of_ours("Decoders"),
+    "spark.sql.session.timeZone": "UTC",
+    **PINNED,
     # Sources in this list use the V1 path. Without kafka in it, Kafka's batch reader uses V2, which
     # does not convert each record to a Row.
     "spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text",

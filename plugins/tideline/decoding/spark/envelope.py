@@ -64,8 +64,8 @@ def _with_row(rows: DataFrame, part: PartPlan, key: PartPlan | None) -> DataFram
     made = {
         "op": op,
         "source_timestamp": at_millis(event.at("source", "ts_ms")),
-        "snapshot": event.at("source", "snapshot"),
-        "transaction_id": event.at("transaction", "id"),
+        "snapshot": event.at("source", "snapshot").cast("string"),
+        "transaction_id": event.at("transaction", "id").cast("string"),
         "source_position": _position(event),
     }
     has_row = op.isin("d", "t") | event.at(ROW).isNotNull()
