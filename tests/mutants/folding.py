@@ -9,9 +9,64 @@ SWEEP = "tests/spark/test_sweeping.py"
 RULES = "tests/unit/test_fold_rules.py"
 ORDER = "tests/spark/test_current_order.py"
 INCARNATIONS = "tests/unit/test_incarnations.py"
+HASHES = "tests/spark/test_hashes.py"
 VIEWS = "tests/spark/test_current_views.py"
 ANY = f"{FOLD}::test_any_order_any_portions_again"
 MUTANTS = (
+    Mutant(
+        "fold: a key that no tombstone tells is refused",
+        "if not (deletes.tombstones and deletes.column is None and untold):",
+        "if True:",
+        f"{RULES}::test_a_key_that_no_tombstone_tells_is_refused",
+    ),
+    Mutant(
+        "fold: a key called as the table's own column is refused",
+        "return taken_by_table(key, sequence) or _wrong(key, typed, KEY_TYPES)",
+        "return _wrong(key, typed, KEY_TYPES)",
+        f"{RULES}::test_a_key_that_is_called_as_a_column_of_the_table_is_refused",
+    ),
+    Mutant(
+        "fold: names of twins are none of another column",
+        "(number > 1 and without_case(name) in others)",
+        "False",
+        f"{RULES}::test_each_column_has_a_name_that_no_other_one_has",
+    ),
+    Mutant(
+        "view: a column that the next fold adds is null",
+        'f", NULL AS {q(n)}" for n in self.lacking',
+        'f", NULL AS {q(n)}" for n in ()',
+        f"{VIEWS}::test_a_column_that_the_table_gets_by_the_next_fold",
+    ),
+    Mutant(
+        "fold: a key's decimal has no exponent",
+        'return F.when(text.contains("E"), plain).otherwise(text)',
+        "return text",
+        f"{HASHES}::test_a_key_has_one_text",
+    ),
+    Mutant(
+        "fold: a row's hash has the nulls inside of values",
+        "return F.struct(value.isNotNull(), held)",
+        "return F.struct(held)",
+        f"{HASHES}::test_rows_that_are_unlike_have_other_sums",
+    ),
+    Mutant(
+        "fold: a row's hash has the ends of lists",
+        "length = F.coalesce(F.size(value), F.lit(-1))",
+        "length = F.lit(0)",
+        f"{HASHES}::test_rows_that_are_unlike_have_other_sums",
+    ),
+    Mutant(
+        "fold: old sums of nested values are made anew",
+        "return self.sums == OLD_SUMS and is_nested",
+        "return False",
+        f"{HASHES}::test_rows_without_nested_values_keep_their_sums",
+    ),
+    Mutant(
+        "session: each job has our settings",
+        "            settle(spark)\n        for key",
+        "            pass\n        for key",
+        f"{HASHES}::test_each_job_begins_with_the_settings_that_stored_values_depend_on",
+    ),
     Mutant(
         "fold: an older change counts for nothing",
         "later = ~F.col(HAS_OLD) | ~is_after(plan, old, new)",
@@ -147,8 +202,8 @@ MUTANTS = (
     ),
     Mutant(
         "fold: a change below what was dropped has all folded anew",
-        "is_anew |= comes_below(work, folding.drops, order_of_incarnations)",
-        "",
+        "if comes_below(work, folding.drops, order):",
+        "if False:",
         f"{CURRENT}::test_rows_of_keys_that_are_gone_need_not_be_kept",
     ),
     Mutant(
@@ -237,7 +292,7 @@ MUTANTS = (
     ),
     Mutant(
         "fold: a table that was folded in another order is folded anew",
-        "if are_reordered(folding, order_of_incarnations):",
+        "if are_reordered(folding, order):",
         "if False:",
         f"{ORDER}::test_a_ledger_of_before_learns_the_order_and_folds_anew_once",
     ),

@@ -4,6 +4,7 @@ DuckDB and Spark read the same files; Trino's text is not run.
 """
 
 import random
+from dataclasses import replace
 from datetime import timedelta
 
 import duckdb
@@ -12,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.worlds.build import ID, OTHER_ID
-from tests.worlds.folds import AT, SEQUENCE, TYPED, Folds, at, change, runs_of
+from tests.worlds.folds import AT, COLUMNS, SEQUENCE, TYPED, Folds, at, change, runs_of
 from tideline.folding.views import DIALECTS, Query
 from tideline.model.current import Floor
 from tideline.model.offsets import PartitionIdentity
@@ -56,12 +57,12 @@ def rows_of(found):
     return {row["k"]: tuple(row[n] for n in NAMES) for row in found}
 
 
-def show_the_next_fold(folds, head=None):
+def show_the_next_fold(folds, head=None, lacking=()):
     """Both engines, by a view that is made now or was made at an earlier head."""
     head, engines, known = head or folds.head, Engines(folds), folds.expected_of_all()
     wanted = rows_of([{"k": k, **row} for k, row in known.items() if not row["is_deleted"]])
     for engine in ("duckdb", "spark"):
-        sql = engines.query(engine).now(head.coverage, head.barrier)
+        sql = replace(engines.query(engine), lacking=lacking).now(head.coverage, head.barrier)
         assert rows_of(engines.run(engine, sql)) == wanted, engine
 
 
@@ -77,6 +78,16 @@ def test_changes_that_are_not_folded_yet(folds):
     folds.fold([at(5, 11)])
     show_the_next_fold(folds, before)
     show_the_next_fold(folds)
+
+
+def test_a_column_that_the_table_gets_by_the_next_fold(folds):
+    """Null for rows that have no change since; of any type."""
+    folds.plan["columns"] = COLUMNS[:1]
+    folds.has(change(0, "a", "c"), change(1, "b", "c"))
+    folds.fold([at(0, 2)])
+    folds.has(change(2, "a", "u", "y", 9), change(3, "c", "u", None, 9, lacks=["v"]))
+    folds.last = replace(folds.last, columns=COLUMNS)
+    show_the_next_fold(folds, lacking=("v", "w"))
 
 
 def test_a_declared_order(spark, tmp_path):

@@ -1,6 +1,6 @@
 """Records that Spark cannot read: finding them, naming them, reading around them."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -13,7 +13,7 @@ from tideline.model.spark_job import Unreadable, readable_layers, within
 from tideline.model.verdicts import POLICIES, valid_choices
 from tideline.rules.incidents import halves, narrow, unreadable_findings, without_rows
 from tideline.rules.resolution import accept_gap
-from tideline.spark.failures import reason_at_a_record
+from tideline.spark.failures import failed_to_decode, failed_to_fold, reason_at_a_record
 
 OVERFLOW = "java.lang.ArithmeticException: long overflow"
 AROUND = """An error occurred while calling o119.save.
@@ -131,6 +131,44 @@ def test_what_a_record_s_content_causes_comes_again(cause):
 def test_everything_else_may_pass(cause):
     """Brokers, stores, memory, executors, and what nobody knows."""
     assert reason_at_a_record(AROUND.format(cause)) is None
+
+
+OF_A_VALUE = (
+    "[INVALID_INDEX_OF_ZERO] The index 0 is invalid. An index shall be either < 0 or > 0 (the first"
+    " element has index 1). SQLSTATE: 22003\n== SQL (line 1, position 1) ==\nelement_at(x, n) > 0"
+)
+
+
+@dataclass
+class Decodes:
+    """All that is asked of a job and its plan."""
+
+    transform: str | None = None
+
+    @property
+    def plan(self):
+        return self
+
+
+@pytest.mark.parametrize(
+    ("error", "job", "expected", "told"),
+    [
+        (OF_A_VALUE, Decodes("mine:f"), "BadInput", "decode.transform: mine:f cannot be worked"),
+        (OVERFLOW, Decodes(), "TidelineError", OVERFLOW),
+        (OF_A_VALUE, Decodes(), "TidelineError", "[INVALID_INDEX_OF_ZERO]"),
+        (KeyError("bucket"), Decodes(), "TidelineError", "KeyError: 'bucket'"),
+        (OverflowError("too large"), Decodes(), "TidelineError", "OverflowError: too large"),
+        (f"OutOfMemoryError\n{OF_A_VALUE}", Decodes(), "ServiceAway", "OutOfMemoryError"),
+        ("[FAILED_READ_FILE] SQLSTATE: KD001", Decodes(), "ServiceAway", "FAILED_READ_FILE"),
+    ],
+)
+def test_an_error_of_values_is_never_a_service_that_is_away(error, job, expected, told):
+    """It comes again with each run: whose condition it is has to correct it, or it is our bug."""
+    raised = error if isinstance(error, Exception) else RuntimeError(AROUND.format(error))
+    found = failed_to_decode(None, job, raised)
+    assert (found.error, told in found.message) == (expected, True), found.message
+    of_fold = failed_to_fold(None, None, raised)
+    assert of_fold.error == expected.replace("BadInput", "TidelineError")
 
 
 def test_what_is_left_is_read_in_layers_of_one_piece_per_partition():

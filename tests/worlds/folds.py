@@ -11,7 +11,15 @@ import fold_changes
 from tests.worlds.build import ID
 from tideline.documents import load
 from tideline.folding.rules import Due, comes_below, drops_of
-from tideline.model.current import CurrentColumn, Deletes, Folding, FoldPlan, FoldRecord, Layout
+from tideline.model.current import (
+    SUMS,
+    CurrentColumn,
+    Deletes,
+    Folding,
+    FoldPlan,
+    FoldRecord,
+    Layout,
+)
 from tideline.model.offsets import (
     CoordinateRange,
     Incarnations,
@@ -91,6 +99,7 @@ class Folds:
             "deletes": Deletes(tombstones=True, column="op", equals="d"),
             "eras": (ID,),
             "order": "offset",
+            "sums": SUMS,
             **plan,
         }
         self.head = Folding()

@@ -17,13 +17,16 @@ from datetime import date, datetime
 
 from tideline.model.current import (
     BUCKET,
+    INNER,
     IS_DELETED,
     CurrentColumn,
+    Deletes,
     Floor,
     Folding,
     Layout,
     Order,
     is_below,
+    taken_by_table,
 )
 from tideline.model.decoding import Decoding, without_case
 from tideline.model.head import Head
@@ -237,20 +240,46 @@ def columns_of(
         beside: Names of the table's columns that order changes.
     """
     types = {str(c["name"]): c["type"] for c in typed}
-    names, reserved = {c.source: c.name for c in known}, {IS_DELETED, BUCKET, *beside}
+    names, others = {c.source: c.name for c in known}, {*map(without_case, types)}
+    taken = {IS_DELETED, BUCKET, *beside, *map(without_case, names.values())}
     rows = [n for n in types if n not in own and n not in key]
     order = [*key, *(c.source for c in known if c.source in rows), *rows]
     found = []
     for source in dict.fromkeys(order):
-        is_taken = without_case(source) in reserved
-        name = names.get(source) or (f"value_{source}" if is_taken else source)
+        name, number = names.get(source, source), 1
+        while source not in names and (
+            without_case(name) in taken
+            or name.lower().startswith((INNER, "tideline_"))
+            or (number > 1 and without_case(name) in others)
+        ):
+            name = f"value_{source}" if number == 1 else f"value_{source}_{number}"
+            number += 1
+        taken.add(without_case(name))
         found.append(CurrentColumn(name, source, types[source]))
     return tuple(found)
 
 
-def wrong_key(key: Sequence[str], typed: Sequence[Mapping[str, object]]) -> str | None:
+def wrong_key(
+    key: Sequence[str], typed: Sequence[Mapping[str, object]], sequence: Sequence[str] = ()
+) -> str | None:
     """What is wrong with a key, in words; None where nothing is."""
-    return _wrong(key, typed, KEY_TYPES)
+    return taken_by_table(key, sequence) or _wrong(key, typed, KEY_TYPES)
+
+
+def wrong_deletes(key: Sequence[str], deletes: Deletes, told: Sequence[str]) -> str | None:
+    """What is wrong with a key where only a record without a value deletes, in words; or None.
+
+    Args:
+        told: Columns of the decoded key: all that such a record has.
+    """
+    untold = [n for n in key if n not in told]
+    if not (deletes.tombstones and deletes.column is None and untold):
+        return None
+    return (
+        f"{untold[0]} is no column of the decoded key, and a record without a value has no others:"
+        f" it could delete no row; those of the key: {', '.join(told) or 'none'}. Next: a key of"
+        " these, deletes.when, or deletes: {tombstone: false} where no such records come"
+    )
 
 
 def wrong_sequence(names: Sequence[str], typed: Sequence[Mapping[str, object]]) -> str | None:

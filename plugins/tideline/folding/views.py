@@ -100,7 +100,10 @@ def view_of(
         if engine == "duckdb":  # it knows no Hadoop
             current, typed = (uri.replace("s3a://", "s3://", 1) for uri in (current, typed))
         names = (dialect.table.format(current), dialect.table.format(typed))
-    query = Query(plan, dialect, *names)
+    assert run.current is not None
+    there = {c["name"] for c in run.current.columns()}
+    lacking = tuple(str(f["name"]) for f in current_columns(plan) if f["name"] not in there)
+    query = Query(plan, dialect, *names, lacking)
     if is_history:
         return query.history()
     return query.now(state.folding.coverage, state.folding.barrier)
@@ -113,18 +116,22 @@ class Query:
     Args:
         plan: What the columns are, and how they are ordered.
         current, typed: The tables, in the engine's words.
+        lacking: Columns that the next fold adds to the current table.
     """
 
     plan: FoldPlan
     dialect: Dialect
     current: str
     typed: str
+    lacking: tuple[str, ...] = ()
 
     def now(self, folded: tuple[Coverage, ...], barrier: Barrier | None) -> str:
         """One row for each key that is there."""
-        named = [self.dialect.name(n) for n in self._columns()]
+        q = self.dialect.name
+        named = [q(n) for n in self._columns()]
         rows = ", ".join(self._value(n) for n in self._columns())
         stays = self._stays("u") if self._truncates else ""
+        added = "".join(f", NULL AS {q(n)}" for n in self.lacking)
         return f"""WITH unfolded AS (
   SELECT {", ".join(self._of_typed(self._below()))}
   FROM {self.typed}
@@ -135,7 +142,8 @@ class Query:
 ),
 {self._lives((), f"row_number() OVER ({self._of_key(())} {self._descending()}) AS {_LAST}")}
 standing AS (
-  SELECT u.* FROM (SELECT *, {self._era()} AS {_ERA} FROM {self.current}) AS u WHERE TRUE{stays}
+  SELECT u.* FROM (SELECT *, {self._era()} AS {_ERA}{added} FROM {self.current}) AS u
+  WHERE TRUE{stays}
 ),
 united AS (
   SELECT {", ".join(named)}, {IS_DELETED} FROM standing AS c

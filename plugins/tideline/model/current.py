@@ -13,11 +13,12 @@ associative: in any order, in any portions, again, the same table.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
+from tideline.model.decoding import without_case
 from tideline.model.incident import Incident
 from tideline.model.offsets import (
     CoordinateRange,
@@ -41,10 +42,27 @@ FoldRequest = Literal["due", "anew"]
 """To fold what is due; or every bucket anew: what stands in the table counts for nothing."""
 HASH = "xxhash64"
 """Of Spark, over the key's canonical text. Others never compute it: the bucket is a column."""
+OLD_SUMS, SUMS = "xxhash64", "xxhash64-nested"
+"""What the sums of buckets are of: a row's hash. The old one passed over nulls and ends of lists
+inside a value; of a row without such values both are the same."""
 COORDINATES = ("topic_id", "generation", "partition", "offset", "timestamp")
 """Of a row's last change."""
 IS_DELETED, BUCKET = "is_deleted", "bucket"
+INNER = "_tideline_"
+"""How the names begin that a fold uses beside the table's columns."""
 _MODULUS = 2**64
+
+
+def taken_by_table(key: Sequence[str], sequence: Sequence[str]) -> str | None:
+    """What is wrong with a key whose columns are called as the table's own, in words."""
+    own = {*COORDINATES, IS_DELETED, BUCKET, *(f"sequence_{n}" for n, _ in enumerate(sequence, 1))}
+    for name in key:
+        if (folded := without_case(name)) in own or folded.startswith(INNER):
+            return (
+                f"the current table has a column {folded} of its own. Give the field another one in"
+                f" fields of decode.key or decode.value: {{field: {name}, column: ...}}"
+            )
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +161,7 @@ class FoldPlan:
         drops: Deleted rows below them are dropped; one for each partition, or none.
         is_drop: Whether these are new, and every bucket is written.
         unproven_since: When the first such plan was frozen after deletes were lost; None for none.
+        sums: Which hash of a row the buckets' sums are of.
     """
 
     plan_id: str
@@ -172,6 +191,7 @@ class FoldPlan:
     unproven_since: datetime | None = None
     returns: tuple[PartitionIdentity, ...] = ()
     partitions: tuple[tuple[str, int], ...] = ()
+    sums: str = OLD_SUMS
 
     @property
     def incarnations(self) -> Incarnations:
@@ -322,6 +342,7 @@ class Folding:
         healed: Lost deletes of before rows were swept: a later snapshot has told what they had
             taken.
         drops: As of a plan.
+        sums: As of a plan.
     """
 
     coverage: tuple[Coverage, ...] = ()
@@ -343,6 +364,7 @@ class Folding:
     healed: tuple[Coverage, ...] = ()
     drops: tuple[Floor, ...] = ()
     returns: tuple[PartitionIdentity, ...] = ()
+    sums: str = OLD_SUMS
 
     @property
     def covered(self) -> dict[PartitionIdentity, Intervals]:
@@ -358,6 +380,12 @@ class Folding:
     def deleted(self) -> int:
         """Rows of keys that are gone."""
         return sum(b.deleted for b in self.buckets)
+
+    @property
+    def has_old_sums(self) -> bool:
+        """Whether the sums would be others today: then a fold makes every bucket anew, once."""
+        is_nested = any(not isinstance(c.type, str) or c.type == "variant" for c in self.columns)
+        return self.sums == OLD_SUMS and is_nested
 
     def unfolded(self, decoded: Mapping[PartitionIdentity, Intervals]) -> int:
         """How many decoded offsets have changes that are not in it yet, or are others by now."""
@@ -424,6 +452,7 @@ class Folding:
             floors=plan.floors,
             healed=self.healed if plan.floors else (),
             drops=plan.drops,
+            sums=plan.sums,
             folds=self.folds + 1,
             folded_at=done.closed_at,
         )

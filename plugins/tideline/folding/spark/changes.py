@@ -22,6 +22,7 @@ from tideline.model.current import (
     order_names,
 )
 from tideline.model.decoding import UNAVAILABLE
+from tideline.model.placeholders import placeholders
 from tideline.spark.raw_rows import Transform
 from tideline.table.schema import TYPED_COLUMNS, current_columns, delta_field, delta_fields
 
@@ -128,16 +129,29 @@ def is_keyless(plan: FoldPlan) -> Column:
 
 
 def key_text(plan: FoldPlan) -> Column:
-    """A key's canonical text: its columns as texts, in a list of JSON's."""
-    types = {c.name: c.type for c in plan.columns}
-    return F.to_json(
-        F.array(
-            *(
-                F.hex(F.col(name)) if types[name] == "binary" else F.col(name).cast("string")
-                for name in plan.layout.key
-            )
-        )
-    )
+    """A key's canonical text: its columns as texts, in a list of JSON's.
+
+    Buckets are made of it, so no setting of Spark's may change it.
+    """
+    types = {c.name: str(c.type) for c in plan.columns}
+    return F.to_json(F.array(*(_text(F.col(name), types[name]) for name in plan.layout.key)))
+
+
+def _text(value: Column, kind: str) -> Column:
+    """A value of a key's column as a text: of a decimal its digits, never with an exponent.
+
+    Without ANSI mode Spark writes 0.0000001 as 1E-7; the digits of what it writes are the same.
+    """
+    if kind == "binary":
+        return F.hex(value)
+    text = value.cast("string")
+    scale = int(kind.rstrip(")").split(",")[1]) if kind.startswith("decimal(") else 0
+    if scale < 7:
+        return text
+    digits = F.regexp_replace(F.substring_index(text, "E", 1), "[^0-9]", "")
+    padded = F.lpad(digits, scale, "0")
+    plain = F.concat(F.when(text.startswith("-"), "-0.").otherwise("0."), padded)
+    return F.when(text.contains("E"), plain).otherwise(text)
 
 
 def bucket_of(plan: FoldPlan) -> Column:
@@ -219,9 +233,8 @@ def fillable(plan: FoldPlan) -> list[str]:
     """Columns that a change may lack, if it may lack any."""
     if not plan.has_unavailable:
         return []
-    names = [c.name for c in plan.columns if c.name not in plan.layout.key]
-    kinds = {c.name: c.type for c in plan.columns}
-    return [n for n in names if kinds[n] in ("string", "binary") or isinstance(kinds[n], dict)]
+    rows = (c for c in plan.columns if c.name not in plan.layout.key)
+    return [c.name for c in rows if placeholders(UNAVAILABLE, c.type)]  # any text: by types only
 
 
 def newest(plan: FoldPlan) -> Transform:
