@@ -24,7 +24,7 @@ from tideline.model.decoding import (
     PartPlan,
     TypedColumn,
 )
-from tideline.spark.raw_rows import Transform
+from tideline.spark.coordinates import Transform
 
 
 def open_envelopes(plan: DecodePlan) -> Transform:

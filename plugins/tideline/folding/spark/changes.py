@@ -22,7 +22,7 @@ from tideline.model.current import (
     order_names,
 )
 from tideline.model.decoding import UNAVAILABLE
-from tideline.spark.raw_rows import Transform
+from tideline.spark.coordinates import Transform
 from tideline.table.schema import TYPED_COLUMNS, current_columns, delta_field, delta_fields
 
 IS_TRUNCATE = "_tideline_is_truncate"
