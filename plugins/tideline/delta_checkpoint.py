@@ -13,9 +13,9 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -31,6 +31,12 @@ _FEATURES = {"appendOnly", "invariants", "timestampNtz", "variantType"}
 """Those that change nothing in what a log says; what they ask of a writer is asked elsewhere."""
 _PAIRS = ("partitionValues", "configuration", "options")
 _IN_COLUMNS = ("path", "stats_parsed")
+_TIMES = {
+    pa.timestamp("us", "UTC"): ("us", "Z", pa.int64()),
+    pa.timestamp("us"): ("us", "", pa.int64()),
+    pa.date32(): ("D", "", pa.int32()),
+}
+"""NumPy's unit, the mark of the zone, and what is counted; nobody writes others."""
 _ABSOLUTE = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:/|/")
 """How the path of a file begins that does not lie below its table."""
 _TEXTS = pa.map_(pa.string(), pa.string())
@@ -219,36 +225,21 @@ def _stats_in_columns(parquet: pq.ParquetFile) -> Iterator[tuple[str, dict[str, 
 def _plain(array: pa.Array) -> list[Any]:
     """Values as statistics have them in JSON; None, which is no bound, where there is no exact one.
 
-    Times are counted here: Python's own end with the year 9999.
+    Times go by way of NumPy: Python's own end with the year 9999.
     """
     kind = array.type
     if pa.types.is_struct(kind):
         columns = {f.name: _plain(a) for f, a in zip(kind, array.flatten(), strict=True)}
         rows = ({n: c[i] for n, c in columns.items()} for i in range(len(array)))
-        return [{n: v for n, v in row.items() if v is not None} for row in rows]
-    if pa.types.is_timestamp(kind) and kind.unit == "us":
-        zone = "" if kind.tz is None else "Z"
-        return [_since_1970(zone, microseconds=n) for n in array.view(pa.int64()).to_pylist()]
-    if pa.types.is_date32(kind):
-        return [
-            d and d[:10] for d in (_since_1970(days=n) for n in array.view(pa.int32()).to_pylist())
-        ]
+        return [{n: v for n, v in row.items() if v not in (None, {})} for row in rows]
+    if kind in _TIMES:
+        unit, zone, counted = _TIMES[kind]
+        numbers = np.array(array.view(counted).to_pylist(), f"datetime64[{unit}]")
+        return [None if t == "NaT" else f"{t}{zone}" for t in np.datetime_as_string(numbers)]
     if pa.types.is_floating(kind):
         return [n if n is not None and math.isfinite(n) else None for n in array.to_pylist()]
-    is_exact = any(
-        is_a(kind) for is_a in (pa.types.is_boolean, pa.types.is_integer, pa.types.is_string)
-    )
+    is_exact = pa.types.is_integer(kind) or kind in (pa.bool_(), pa.string())
     return array.to_pylist() if is_exact else [None] * len(array)
-
-
-def _since_1970(zone: str = "", **past: int | None) -> str | None:
-    try:
-        at = datetime(1970, 1, 1) + timedelta(
-            **{unit: n for unit, n in past.items() if n is not None}
-        )
-    except OverflowError:
-        return None
-    return None if None in past.values() else f"{at.isoformat(timespec='microseconds')}{zone}"
 
 
 def stats_of(text: str | None) -> dict[str, Any]:

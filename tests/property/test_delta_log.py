@@ -6,6 +6,7 @@ import random
 import shutil
 import threading
 import time
+from decimal import Decimal
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -476,3 +477,58 @@ def test_sums_of_hadoops_client_go_with_what_they_are_about(tmp_path):
         Path(log.folder, "_delta_log", name).write_text("x")
     log.our_checkpoint()
     assert not [n for n in names if Path(log.folder, "_delta_log", n).exists()]
+
+
+def test_statistics_in_columns_become_text(tmp_path):
+    """As Spark writes them where it is told to: a bound without an exact text is no bound."""
+    log = Log(tmp_path / "t", random.Random(1))
+    log.ours()
+    log.our_checkpoint()
+    (path,) = Path(log.folder, "_delta_log").glob("*.checkpoint.parquet")
+    values = {
+        "n": (2**62 + 1, pa.int64()),
+        "f": (float("nan"), pa.float64()),
+        "g": (0.1, pa.float32()),
+        "d": (Decimal("1.25"), pa.decimal128(10, 2)),
+        "at": (253402300800_000001, pa.timestamp("us", "UTC")),
+        "local": (1, pa.timestamp("us")),
+        "odd": (1, pa.timestamp("ns")),
+        "born": (-1, pa.date32()),
+        "options": ("ä", pa.string()),
+        "raw": (b"x", pa.binary()),
+        "so": (True, pa.bool_()),
+        "none": (None, pa.date32()),
+    }
+    low = pa.struct([(name, kind) for name, (_, kind) in values.items()])
+    bounds = {name: value for name, (value, _) in values.items()}
+    said = pa.struct([("numRecords", pa.int64()), ("minValues", low)])
+    file = {"partitionValues": [("slot", "s")], "size": 1}
+    kinds = {"partitionValues": pa.map_(pa.string(), pa.string()), "size": pa.int64()}
+    adds = [
+        {"path": "f", "stats_parsed": {"numRecords": 7, "minValues": bounds}, **file},
+        {"path": "g", "stats_parsed": None, **file},
+    ]
+    kind = pa.struct({"path": pa.string(), **kinds, "stats_parsed": said}.items())
+    columns = {"add": pa.array([*adds, None, None], kind)}
+    old = pq.read_table(path)
+    for name in ("protocol", "metaData"):
+        action = next(row for row in old.column(name).to_pylist() if row)
+        columns[name] = pa.array([None, None, None, action], old.schema.field(name).type)
+    pq.write_table(pa.table(columns), path)
+    found = log.log.newest().adds
+    assert json.loads(found["f"]["stats"]) == {
+        "numRecords": 7,
+        "minValues": {
+            "n": 2**62 + 1,
+            "g": pytest.approx(0.1),
+            "at": "10000-01-01T00:00:00.000001Z",
+            "local": "1970-01-01T00:00:00.000001",
+            "born": "1969-12-31",
+            "options": "ä",
+            "so": True,
+        },
+    }
+    assert "stats" not in found["g"]
+    log.known = log.log.newest()
+    log.log.write_checkpoint(log.known)
+    assert log.log.newest().adds["f"]["stats"] == found["f"]["stats"]
