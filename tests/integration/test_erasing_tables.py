@@ -147,3 +147,6 @@ def test_a_table_is_asked_to_keep_files_as_long_as_the_stream_says(lake):
     for hours, expected in ((720, 720), (200, 720), (721, 721)):
         table.keep_for(hours)
         assert DeltaTable(lake.uri).metadata().configuration[name] == f"interval {expected} hours"
+    table.set_properties({name: "INTERVAL 2 Weeks 3 days"})  # of that delta-rs reads no word
+    table.keep_for(168)
+    assert DeltaTable(lake.uri).metadata().configuration[name] == "interval 408 hours"

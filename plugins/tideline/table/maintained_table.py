@@ -12,6 +12,7 @@ from tideline.delta_properties import (
     DELETED,
     DELETED_HOURS,
     HOUR_MS,
+    is_known_to_delta_rs,
     kept_for,
     kept_ms,
 )
@@ -91,9 +92,11 @@ class MaintainedTable(TargetTable):
         return max(hours, math.ceil(own / HOUR_MS))
 
     def keep_for(self, hours: int) -> None:
-        """Have whoever writes the log keep files of older versions so long."""
-        if self.kept_hours(DELETED_HOURS) < hours:
-            self.set_properties(kept_for(hours))
+        """Have whoever writes the log keep files of older versions so long; delta-rs is one."""
+        kept = self.kept_hours(max(hours, DELETED_HOURS))
+        is_read = is_known_to_delta_rs(self._existing().metadata().configuration, DELETED)
+        if not is_read or self.kept_hours(DELETED_HOURS) < kept:
+            self.set_properties(kept_for(kept))
 
     def cut_log(self) -> int:
         """Delete the log before the newest version."""
