@@ -1,6 +1,8 @@
 """What erasing asks of tables: rows by key, rows at coordinates, a log that begins anew."""
 
 import json
+import os
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -95,3 +97,56 @@ def test_a_table_s_own_retention_counts_if_it_is_longer(lake):
         {"delta.deletedFileRetentionDuration": "interval 30 days"}
     )
     assert (table.kept_hours(168), table.kept_hours(1000)) == (720, 1000)
+
+
+@pytest.mark.parametrize(
+    ("text", "hours"),
+    [
+        ("INTERVAL 30 DAYS", 720),
+        ("interval 2 weeks 3 days", 408),
+        ("interval 7 days 12 hours", 180),
+        ("interval 2592000001 milliseconds", 721),
+    ],
+)
+def test_every_interval_of_deltas_counts(lake, text, hours):
+    """Those that delta-rs does not read, too: neither keeps for less than the table says."""
+    table, name = MaintainedTable(lake.uri), "delta.deletedFileRetentionDuration"
+    table.set_properties({name: text})
+    assert table.kept_hours(168) == hours
+    stray = Path(lake.uri, "stray.parquet")
+    for age, found in ((hours - 1, 0), (hours + 1, 1)):
+        stray.write_text("x")
+        os.utime(stray, (time.time() - age * 3600,) * 2)
+        assert table.vacuum(1, delete=True).files == found
+
+
+@pytest.mark.parametrize("text", ["interval '30' days", "interval 1 month", "soon", ""])
+def test_an_interval_that_nobody_understands_is_refused_by_name(lake, text):
+    """Before anything is deleted; with `at_once` nobody asks the table."""
+    table, name = MaintainedTable(lake.uri), "delta.deletedFileRetentionDuration"
+    table.set_properties({name: "interval 1 day"})
+    table.set_properties({name: text})
+    stray = Path(lake.uri, "stray.parquet")
+    stray.write_text("x")
+    os.utime(stray, (1, 1))
+    told = [lambda: table.kept_hours(1), lambda: table.vacuum(1, delete=True)]
+    told += [lambda: table.keep_for(1000)]
+    for tell in told:
+        with pytest.raises(BadInput) as refused:
+            tell()
+        assert all(part in str(refused.value) for part in (lake.uri, name, repr(text), "30 days"))
+    assert stray.exists()
+    assert table.vacuum(1, delete=True, at_once=True).files == 1
+
+
+def test_a_table_is_asked_to_keep_files_as_long_as_the_stream_says(lake):
+    """So no writer's checkpoint forgets them; what the table asks for is never made shorter."""
+    table, name = MaintainedTable(lake.uri), "delta.deletedFileRetentionDuration"
+    table.keep_for(168)
+    assert name not in DeltaTable(lake.uri).metadata().configuration
+    for hours, expected in ((720, 720), (200, 720), (721, 721)):
+        table.keep_for(hours)
+        assert DeltaTable(lake.uri).metadata().configuration[name] == f"interval {expected} hours"
+    table.set_properties({name: "INTERVAL 2 Weeks 3 days"})  # of that delta-rs reads no word
+    table.keep_for(168)
+    assert DeltaTable(lake.uri).metadata().configuration[name] == "interval 408 hours"

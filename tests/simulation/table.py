@@ -415,6 +415,9 @@ class SimulatedTable:
         """As long as it is asked for."""
         return hours
 
+    def keep_for(self, hours: int) -> None:
+        """It has no properties."""
+
     def cut_log(self) -> int:
         """Only the newest commit is left."""
         self._tick("table.cut")

@@ -421,6 +421,15 @@ class MaintainedTablePort(TablePort, Protocol):
 
         Args:
             hours: What is asked for.
+
+        Raises:
+            BadInput: What the table asks for is no interval of Delta's.
+        """
+
+    def keep_for(self, hours: int) -> None:
+        """Have the table ask for its files of older versions to be kept so long, or longer.
+
+        Whoever writes a checkpoint forgets them then.
         """
 
     def cut_log(self) -> int:
@@ -450,5 +459,6 @@ class MaintainedTablePort(TablePort, Protocol):
             What was deleted, or would be.
 
         Raises:
-            BadInput: Another table lies inside of the folder: its files are none of this one's.
+            BadInput: Another table lies inside of the folder: its files are none of this one's. Or
+                nobody knows how long the table asks for.
         """

@@ -34,9 +34,9 @@ from tideline.model.decoding import DecodePlan, ErrorClass
 from tideline.model.offsets import CoordinateRange
 from tideline.model.spark_job import DecodeJob, DecodeResult, SparkResult
 from tideline.model.wording import shown
+from tideline.spark.coordinates import Transform, within
 from tideline.spark.failures import reason_of_values
-from tideline.spark.raw_rows import Transform, observed, write_rows
-from tideline.spark.stored_rows import within
+from tideline.spark.raw_rows import observed, write_rows
 
 
 def own_transform(name: str) -> Transform:
