@@ -1,5 +1,7 @@
 """What is erased stays out, and nobody else's record goes with it."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.simulation.clock import simulated
@@ -7,6 +9,7 @@ from tests.simulation.run_events import tables_of
 from tests.simulation.table import key_of
 from tests.worlds.memory import Memory, spans
 from tideline.errors import BadInput, Halted, StreamBusy
+from tideline.failpoints import ERASE_PLACES
 from tideline.operations.erase_finding import AskedKeys
 from tideline.operations.erasing import EraseRequest, erase, finish_erasures, plan_erasure
 
@@ -78,6 +81,69 @@ def test_a_ledger_that_was_put_back_learns_from_its_table(landed):
     assert spans(landed.run("later")) == [(0, 100, 105)]  # nothing is read again
     landed.run("lands")
     assert not [o for o in landed.offsets() if o < 100 and not o % 3]
+    assert landed.is_clean()
+
+
+def test_a_ledger_that_was_put_back_knows_the_erasure_again(landed):
+    """What is refused, what tells a key in a new generation, what is due, the next one's number."""
+    landed.save_ledger()
+    made = erased(landed, is_future=True)
+    landed.restore_ledger()
+    landed.send(9)
+    assert landed.halts() == ["table_changed"]
+    assert not landed.is_clean()
+    landed.decide("approve")
+    landed.run("later")
+    known = landed.ledger().read().erasing
+    assert (known.begun, known.refused, known.untold) == (1, 3, ())
+    assert [(e.erasure_id, e.reason, e.is_future) for e in known.open] == [
+        ("erase-1", made.reason, True)
+    ]
+    assert "erase-1" in landed.closed[-1].outcome
+    assert landed.offsets()[-6:] == [o for o in range(100, 109) if o % 3]
+    landed.log().elect(50)
+    landed.send(200)
+    assert landed.halts("cut") == ["truncation"]
+    landed.decide("restart")
+    landed.run("again")
+    assert landed.rows(generation=1)
+    assert KEY not in {key_of(row.serial) for row in landed.table.rows()}
+    landed.clock.milliseconds += 169 * 3_600_000
+    assert [e.status for e in goes_on(landed)] == ["removed"]
+    assert landed.is_clean()
+
+
+def test_a_table_that_tells_coordinates_only_keeps_the_audit_from_being_clean(landed):
+    """As one whose erasure an earlier version has made, until the keys are erased once more."""
+    landed.save_ledger()
+    erased(landed)
+    landed.table.versions[-1] = replace(landed.table.versions[-1], erasure="")
+    landed.restore_ledger()
+    landed.send(1)
+    assert landed.halts() == ["table_changed"]
+    landed.decide("approve")
+    landed.run("later")
+    audit, _ = landed.audit()
+    assert "erase-1: the table has told its coordinates only" in str(audit)
+    assert erased(landed) is None
+    assert landed.is_clean()
+
+
+@pytest.mark.parametrize("place", ERASE_PLACES)
+def test_who_is_overtaken_says_what_the_other_has_made_of_it(landed, place, monkeypatch):
+    """And never that the ledger was put back."""
+    others = []
+
+    def overtaken(at):
+        if at == place and not others:
+            others.append(at)
+            landed.clock.milliseconds += 999_000  # whoever stands still has lost its leases
+            others.extend(goes_on(landed))
+
+    monkeypatch.setattr("tideline.operations.erasing.reach", overtaken)
+    made = erased(landed, is_now=True)
+    assert (made.status, made.audit) == ("done", "clean")
+    assert others
     assert landed.is_clean()
 
 

@@ -170,7 +170,7 @@ def _plan(
         floors=folding.floors,
         sequence=sequence,
         drops=folding.drops,
-        unproven_since=unproven_since(folding, state.head, at),
+        unproven_since=unproven_since(folding, state.head, at, state.erasing.partial),
         table_uri=section(run).table.uri,
         by=run.request.by,
     )
