@@ -249,9 +249,9 @@ def erase(world: World, key: int, how: int) -> None:
 def erase_changes(world: World, text: int, how: int) -> None:
     """Somebody erases by a column that is no key; an odd number takes all changes of the keys."""
     asked = EraseRequest(
-        AskedKeys(({"essay": f"essay-{text}"},), whole_keys=bool(how & 1)), "asked", "ann", most=1.0
+        AskedKeys(({"essay": f"key-{text}"},), whole_keys=bool(how & 1)), "asked", "ann", most=1.0
     )
-    world.erased_texts.add(f"essay-{text}")
+    world.erased_texts.add(f"key-{text}")
     name = f"erase-{world.number('erase')}"
 
     def work(process: Process) -> None:

@@ -266,10 +266,14 @@ class World:
     def _former(self, role: str, uri: str, tick: Callable[[str], None]) -> Any:
         state = self.former.get(uri, TableState())
         kind = SimulatedCurrent if isinstance(state, CurrentState) else SimulatedTable
-        return kind(state, tick, role, uri, self._says if role == "decoded" else lambda row: {})
+        table = kind(state, tick, role, uri)
+        if role == "decoded":
+            table = kind(state, tick, role, uri, self._says)
+            table.fields = COLUMNS
+        return table
 
     def _says(self, row: Row) -> Mapping[str, Any]:
-        return {"k": self.said(row).key, "essay": f"essay-{row.serial % 5}"}
+        return {"k": self.said(row).key, "essay": f"key-{row.serial % 5}"}
 
     def readdress(self) -> None:
         """The stream file names other typed and current tables from now on."""

@@ -6,7 +6,7 @@ import pytest
 
 from tests.simulation.clock import simulated
 from tests.simulation.run_events import tables_of
-from tests.simulation.table import key_of
+from tests.simulation.table import Row, key_of
 from tests.worlds.memory import Memory, spans
 from tideline.errors import BadInput, Halted, StreamBusy
 from tideline.failpoints import ERASE_PLACES
@@ -145,6 +145,87 @@ def test_who_is_overtaken_says_what_the_other_has_made_of_it(landed, place, monk
     assert (made.status, made.audit) == ("done", "clean")
     assert others
     assert landed.is_clean()
+
+
+@pytest.fixture
+def typed(memory):
+    """With 20 records, of which some are in quarantine; a text of the typed table is also a key."""
+    memory.configure(decode={"value": {"format": "json"}, "quarantine": {"max_share": 1}})
+    memory.decode = memory.stream.decode
+    memory.spark.garbled |= {4, 7, 9}  # of the raw keys 1, 1, 0
+    memory.send(20)
+    memory.run("lands")
+    return memory
+
+
+def by_text(world, *, text="key-1", plans=False, **words):
+    run = world.open("erase")
+    asked = EraseRequest(AskedKeys(({"essay": text},), **words), "asked", "ann", most=1.0)
+    return (plan_erasure if plans else erase)(run, tables_of(run), asked)
+
+
+def test_a_key_among_a_records_bytes_proves_nothing(typed):
+    """Such records are listed and stay, also below a hundred; an explicit word takes them."""
+    plan = by_text(typed, plans=True)
+    assert [r.offsets.start_offset for r in plan.found.undecided] == [3, 6]
+    assert plan.found.unknown == {"quarantine": 3, "raw": 0}
+    made = by_text(typed).erasure
+    assert made.records == 4  # 1, 6, 11, 16
+    assert {3, 6, 8} <= {*typed.offsets()}
+    assert made.undecided == plan.found.undecided
+    assert by_text(typed, by_bytes=True).erasure.records == 2
+    assert typed.is_clean()
+
+
+def test_a_record_that_is_in_no_table_any_more_is_undecided_as_well(typed):
+    """A dropped tombstone whose key no decoded record has; or one that was let go."""
+    typed.decoded.add_foreign(
+        [r for r in typed.decoded.rows() if r.serial % 3 != 2], "DELETE", removes_rows=True
+    )
+    plan = by_text(typed, text="key-2", plans=True)
+    assert [r.offsets.start_offset for r in plan.found.undecided] == [1, 4, 7, 10, 13, 16, 19]
+    assert plan.found.unknown == {"quarantine": 3, "raw": 7}
+
+
+def test_tables_at_former_addresses(typed):
+    """Their rows go as well; what was erased before is looked for there, too, and a restore."""
+    first = typed.decoded
+    typed.readdress()
+    typed.send(1)
+    typed.run("elsewhere")
+    assert by_text(typed).erasure.records == 5
+    assert not [r for r in first.rows() if r.serial % 5 == 1]
+    first.add_foreign([*typed.table.rows(), Row(first.rows()[0].identity, 0, 1)], "RESTORE", True)
+    audit, _ = typed.audit()
+    assert "1 erased rows stand in /lake/s_decoded, the decoded table of before" in str(audit)
+    assert [e.erasure_id for e in goes_on(typed)] == ["erase-1", "erase-2"]
+    assert typed.is_clean()
+    typed.readdress()  # nothing is decoded there yet
+    assert by_text(typed, text="key-2").erasure.records == 4
+    first.table_id = None
+    last = by_text(typed, text="key-3").erasure
+    assert "the decoded table of before at /lake/s_decoded: nothing is there" in str(last.unreached)
+
+
+def test_a_ledger_put_back_before_the_raw_rows_went_goes_on_with_the_erasure(typed, monkeypatch):
+    """The typed table's commit tells it."""
+    typed.save_ledger()
+
+    def cut_off(place):
+        if place == "erase:taken":
+            raise SystemExit
+
+    monkeypatch.setattr("tideline.operations.erasing.reach", cut_off)
+    with pytest.raises(SystemExit):
+        by_text(typed)
+    monkeypatch.undo()
+    typed.restore_ledger()
+    typed.send(1)
+    typed.run("later")
+    assert [e.erasure_id for e in typed.ledger().read().erasing.open] == ["erase-1"]
+    assert [e.records for e in goes_on(typed)] == [4]
+    assert not [r for t in typed.tables for r in t.rows() if r.serial in (1, 6, 11, 16)]
+    assert typed.is_clean()
 
 
 def test_what_somebody_brings_back_goes_once_more(landed):

@@ -51,6 +51,7 @@ _ROUNDING = ("float", "double", "boolean")
 
 Key = Mapping[str, str]
 Record = tuple[bytes | None, bytes | None]
+ByRole = dict[TableRole, list[TablePort]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +187,8 @@ def find_records(
         found |= older.others
     bad = _quarantined(tables["quarantine"])
     told = _raw_keys(run, found - {*bad}, head)
-    claimed, shared = _claimed(run, found, {k for k in told.values() if k[0] is not None}, head)
+    named = {k for k in told.values() if k[0] is not None}
+    claimed, shared = _claimed(tables, found, named, head)
     if not {name for key in asked.keys for name in key} <= {*key_of(state)}:
         # the columns are not made of it: only what has nothing but this key is told by it
         rows = run.table.rows_at(ranges_of(claimed, head), ("value",)) if claimed else ()
@@ -194,7 +196,7 @@ def find_records(
     found |= claimed
     own = {key for key in told.values() if key[0] not in shared}
     hashes = {record_hash(state.erasing.secret, key, value) for key, value in own}
-    left = {**bad, **_dropped(run, state, {*bad})} if asked.keys else {}
+    left = {**bad, **_dropped(tables, state, {*bad})} if asked.keys else {}
     left = {place: record for place, record in left.items() if place not in found}
     words = [_words(*key) for key in zip(asked.keys, given.keys, strict=True)]
     held = {place for place, record in left.items() if _is_among(words, *record)}
@@ -213,10 +215,10 @@ def find_records(
     )
 
 
-def _by_role(run: RunContext, former: Former) -> dict[TableRole, list[TablePort]]:
+def _by_role(run: RunContext, former: Former) -> ByRole:
     """The tables that keys are looked for in, today's first."""
     typed = run.typed
-    found: dict[TableRole, list[TablePort]] = {
+    found: ByRole = {
         "raw": [run.table],
         "decoded": [] if typed is None else [typed.decoded],
         "quarantine": [] if typed is None else [typed.quarantine],
@@ -248,25 +250,23 @@ def _quarantined(tables: Sequence[TablePort]) -> dict[Place, Record]:
     return {place_of(row): (row["key"], row["value"]) for row in rows}
 
 
-def _dropped(run: RunContext, state: LedgerState, bad: set[Place]) -> dict[Place, Record]:
-    """Records that are decoded and in neither table, and that no decoded one tells by its raw key.
+def _dropped(tables: ByRole, state: LedgerState, bad: set[Place]) -> dict[Place, Record]:
+    """Records that are decoded and in no such table, and that no decoded one tells by its raw key.
 
     These are tombstones that were dropped, where the same key may be spelled in another way, and
     quarantined records that were let go.
     """
-    if run.typed is None:
-        return {}
-    head, wanted = state.head, as_ranges(state.decoding.covered)
-    here = _landed(run.table, wanted)
-    for table in (run.typed.decoded, run.typed.quarantine):
+    head, raw, wanted = state.head, tables["raw"][0], as_ranges(state.decoding.covered)
+    here = _landed(raw, wanted)
+    for table in (*tables["decoded"], *tables["quarantine"]):
         there = _landed(table, wanted)
         here = {i: subtract(offsets, there.get(i, ())) for i, offsets in here.items()}
     if not any(here.values()):
         return {}
-    rows = run.table.rows_at(as_ranges(here, head.topic_names), ("key", "value"))
+    rows = raw.rows_at(as_ranges(here, head.topic_names), ("key", "value"))
     records = {place_of(row): (row["key"], row["value"]) for row in rows}
     named = [{"key": key.hex()} for key in {k for k, _ in records.values() if k is not None}]
-    every = run.table.rows_with(named, (*COORDINATES, "key")) if named else []
+    every = raw.rows_with(named, (*COORDINATES, "key")) if named else []
     unknown = {*records, *bad}
     decoded = {None, *(row["key"] for row in every if place_of(row) not in unknown)}
     return {p: (k, v) for p, (k, v) in records.items() if v is not None or k not in decoded}
@@ -315,20 +315,18 @@ def _raw_keys(run: RunContext, found: set[Place], head: Head) -> dict[Place, Rec
 
 
 def _claimed(
-    run: RunContext, found: set[Place], told: set[Record], head: Head
+    tables: ByRole, found: set[Place], told: set[Record], head: Head
 ) -> tuple[set[Place], set[bytes | None]]:
     """Records of the same raw keys that are nowhere decoded, and the keys that others have."""
     keys = [{"key": key.hex()} for key, _ in told if key is not None]
-    rows = run.table.rows_with(keys, (*COORDINATES, "key")) if keys else []
+    rows = tables["raw"][0].rows_with(keys, (*COORDINATES, "key")) if keys else []
     others = {place_of(row): row["key"] for row in rows if place_of(row) not in found}
     if not others:
         return set(), set()
-    decoded = set[Place]()
-    if run.typed is not None:
-        typed = run.typed.decoded.rows_at(ranges_of({*others}, head), ("is_tombstone",))
-        decoded = {place_of(row) for row in typed if not row["is_tombstone"]}
-    else:  # the raw keys themselves were asked for
-        decoded = {*others}
+    decoded = set[Place]() if tables["decoded"] else {*others}  # or raw keys were asked for
+    for table in tables["decoded"]:
+        typed = table.rows_at(ranges_of({*others}, head), ("is_tombstone",))
+        decoded |= {place_of(row) for row in typed if not row["is_tombstone"]}
     shared: set[bytes | None] = {others[place] for place in decoded & {*others}}
     return {place for place, key in others.items() if key not in shared}, shared
 

@@ -118,6 +118,10 @@ def plan_erasure(run: RunContext, tables: Tables, asked: EraseRequest) -> EraseP
     former, unreached = open_former(run)
     keys = asked.keys.spelled(run, former)
     found = find_records(run, keys, asked.keys, state, former)
+    if found.older.keys and not asked.keys.whole_keys and _may_hold_values_of_before(run):
+        whose = (table.uri for role, table in former if role == "current")
+        why = "a row may have a value of an erased change; delete the table"
+        unreached += tuple(f"the current table of before at {uri}: {why}" for uri in whose)
     hashes = keys.hashes(state.erasing.secret)
     known = run.ledger.erasures() if state.erasing.begun else []
     of_before = {*hashes, *asked.keys.hashes(state.erasing.secret)}  # of earlier versions

@@ -49,7 +49,7 @@ def open_former(run: RunContext) -> tuple[Former, tuple[str, ...]]:
         try:
             table = run.open_table(role, uri) if run.open_table is not None else None
             seen = TableObservation(exists=False) if table is None else table.observe()
-            why = _refused(run, role, seen)
+            why = _refused(run, seen)
         except TidelineError as error:
             why = error.message
         if why:
@@ -59,16 +59,13 @@ def open_former(run: RunContext) -> tuple[Former, tuple[str, ...]]:
     return tuple(found), tuple(left)
 
 
-def _refused(run: RunContext, role: TableRole, seen: TableObservation) -> str:
-    decode = run.stream.decode
+def _refused(run: RunContext, seen: TableObservation) -> str:
     if not seen.exists:
         return "nothing is there any more; if it was moved, it is not reached"
     if wrong := seen.unreadable or "; ".join(r.why for r in refusals(seen)):
         return wrong
     if seen.ledger_id != run.ledger.read().control.ledger_id:
         return "the table there now is not this ledger's"
-    if role == "current" and decode is not None and decode.value.unavailable is not None:
-        return "a row may hold a value of an earlier change; delete the table"
     return ""
 
 
