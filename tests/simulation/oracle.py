@@ -117,8 +117,18 @@ def _folded(world: World, state: LedgerState) -> Iterator[str]:
     for row in found:
         if row not in wanted:
             yield f"current: {row} is there, wanted {wanted}"
+    erased = [r for r in world.typed_once if r.serial not in {t.serial for t in typed}]
+    places = {(r.identity, r.offset) for r in erased} & _places(state)
+    lost = [r for r in erased if (r.identity, r.offset) in places]
+    for row in folded(order, (), map(world.said, {*typed, *lost})):
+        if row not in wanted and row.change.key in {w.change.key for w in wanted}:
+            yield f"current: {row} would be newer than what is left of its key"
     if differing(folding.buckets, states(found)) or len(found) != len(wanted):
         yield f"current: {folding.buckets}, and there are {states(found)}"
+
+
+def _places(state: LedgerState) -> set[tuple[PartitionIdentity, int]]:
+    return {(c.identity, o) for c in state.erasing.erased for o in _offsets(c.intervals)}
 
 
 def _kept_out(world: World) -> Iterator[str]:
@@ -165,7 +175,8 @@ def _erased(world: World, state: LedgerState) -> Iterator[str]:
     asked = {
         tuple(origin[1:])
         for serial, origin in enumerate(world.origins)
-        if key_of(serial) in world.erased_keys or world.erased_texts
+        if key_of(serial) in world.erased_keys
+        or (serial % 5 in world.erased_texts and serial not in world.spark.garbled)
     }
     for place in sorted(kept_out - asked):
         yield f"kept out, and nobody has asked: {place}"

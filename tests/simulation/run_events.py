@@ -251,7 +251,11 @@ def erase_changes(world: World, text: int, how: int) -> None:
     asked = EraseRequest(
         AskedKeys(({"essay": f"key-{text}"},), whole_keys=bool(how & 1)), "asked", "ann", most=1.0
     )
-    world.erased_texts.add(f"key-{text}")
+    if not how & 1:
+        world.erased_texts.add(text)
+        world.typed_once |= {*world.decoded.rows()}
+    else:
+        world.erased_keys |= {key_of(n) for n in range(3)}
     name = f"erase-{world.number('erase')}"
 
     def work(process: Process) -> None:

@@ -82,7 +82,8 @@ class World:
         topics: Partitions by topic name, to begin with.
         taken: Coordinates whose raw rows others have taken away once.
         erased_keys: Keys whose records somebody has asked to erase.
-        erased_texts: The same of a typed column, `essay`.
+        erased_texts: The same of a typed column, `essay`, by its number.
+        typed_once: Rows of the typed table as changes were erased, one at a time, by a column.
         former: What stands at addresses that the stream file no longer names, by address.
         strays: Records with a key that belongs into another partition.
     """
@@ -111,7 +112,8 @@ class World:
     taken: set[tuple[Any, int]] = field(default_factory=set)
     restored: set[tuple[Any, int]] = field(default_factory=set)
     erased_keys: set[bytes] = field(default_factory=set)
-    erased_texts: set[str] = field(default_factory=set)
+    erased_texts: set[int] = field(default_factory=set)
+    typed_once: set[Row] = field(default_factory=set)
     former: dict[str, TableState] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
     committed: Callable[[], None] = lambda: None

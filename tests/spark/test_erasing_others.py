@@ -108,6 +108,7 @@ def test_tables_at_former_addresses_are_erased_from_or_named(orders, capsys):
     orders.decode["table"] = {"uri": new["decoded"]}
     orders.decode["quarantine"] |= {"uri": new["quarantine"]}
     orders.current["table"] = {"buckets": 4, "uri": new["current"]}
+    orders.sends(("c", 8, "c", 1))
     orders.run("two")
     assert orders.tables["decoded"] == new["decoded"]
     if not is_in_object_store(former["quarantine"]):

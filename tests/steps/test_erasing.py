@@ -177,6 +177,15 @@ def test_a_key_among_a_records_bytes_proves_nothing(typed):
     assert typed.is_clean()
 
 
+def test_a_raw_key_proves_nothing_of_a_record_that_was_never_read(typed):
+    """All decoded records of its raw key are meant; the columns are not made of that."""
+    run = typed.open("erase")
+    keys = tuple({"essay": f"key-{n}"} for n in range(5))
+    made = erase(run, tables_of(run), EraseRequest(AskedKeys(keys), "asked", "ann", most=1.0))
+    assert made.erasure.records == 17
+    assert typed.offsets() == [3, 6, 8]
+
+
 def test_a_record_that_is_in_no_table_any_more_is_undecided_as_well(typed):
     """A dropped tombstone whose key no decoded record has; or one that was let go."""
     typed.decoded.add_foreign(
