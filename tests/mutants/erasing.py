@@ -24,7 +24,7 @@ MUTANTS = (
         "a type that rounds is no key's",
         "            if types[name] in _ROUNDING:",
         "            if False:",
-        "tests/spark/test_erasing.py",
+        UNIT,
     ),
     Mutant(
         "no row rises",

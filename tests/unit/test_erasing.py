@@ -4,6 +4,7 @@ import hashlib
 import hmac
 from dataclasses import replace
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 
@@ -100,6 +101,15 @@ def test_a_key_has_one_hash_whatever_the_order_of_its_columns():
     one, other = ({"id": "1", "region": "eu"}, {"region": "eu", "id": "1"})
     assert AskedKeys((one,)).hashes(SECRET) == AskedKeys((other,)).hashes(SECRET)
     assert AskedKeys((other,)).columns == ("id,region",)
+
+
+@pytest.mark.parametrize("kind", ["double", "float", "boolean"])
+def test_a_column_that_rounds_is_no_key(kind):
+    """Another customer's key may be the same value of it."""
+    decoded = SimpleNamespace(columns=lambda: ({"name": "id", "type": kind},))
+    run = SimpleNamespace(typed=SimpleNamespace(decoded=decoded, quarantine=None), table=None)
+    with pytest.raises(BadInput, match=rf"id is {kind}: .* allowed: --raw-key"):
+        AskedKeys(({"id": "9007199254740993"},)).spelled(run, ())
 
 
 def told(erasing, number=1, **facts):
