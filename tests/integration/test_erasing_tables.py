@@ -90,6 +90,33 @@ def test_rows_of_keys_and_rows_at_coordinates(lake):
     assert [*MaintainedTable(lake.uri + "-none").rows_at(None, ())] == []
 
 
+def test_a_key_has_one_spelling_and_one_that_is_rounded_is_refused(tmp_path):
+    """Hashes are of the value, as its column has it."""
+    uri = str(tmp_path / "typed")
+    columns = {
+        "id": pa.int64(),
+        "total": pa.decimal128(10, 2),
+        "at": pa.timestamp("us", "UTC"),
+        "raw": pa.binary(),
+        "share": pa.float64(),
+        "note": pa.string(),
+    }
+    write_deltalake(uri, pa.table({n: pa.array([], k) for n, k in columns.items()}))
+    table = MaintainedTable(uri)
+
+    def spelled(**key):
+        return dict(*table.spelled([key]))
+
+    assert spelled(note="007", id="04711") == spelled(id="0x1267", note="007")
+    assert [*spelled(note="007", id="04711").items()] == [("id", "4711"), ("note", "007")]
+    assert spelled(total="1.5") == spelled(total="1.50") == {"total": "1.50"}
+    assert spelled(at="2026-01-01T00:00:00Z") == spelled(at="2026-01-01T01:00:00+01:00")
+    assert spelled(raw="CAFE") == {"raw": "cafe"}
+    for name, text in (("total", "1.005"), ("id", "4711.0"), ("at", "2026-01-01")):
+        with pytest.raises(BadInput):
+            spelled(**{name: text})
+
+
 def test_a_table_s_own_retention_counts_if_it_is_longer(lake):
     table = MaintainedTable(lake.uri)
     assert table.kept_hours(168) == 168

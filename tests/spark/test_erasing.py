@@ -115,7 +115,7 @@ def test_it_does_not_come_back(orders, capsys):
 
 
 def test_a_record_in_quarantine_and_a_stream_that_decodes_nothing(orders, capsys):
-    """By bytes that are a whole word; what they do not tell is counted. By Kafka's own key."""
+    """By bytes that are a whole word, where somebody says so; the rest is counted. By raw key."""
     orders.sends(("c", 1, "a", 1), ("c", PLANTED, WORD, 1))
     broken = b'{"payload": {"id": %d, "note": "' % PLANTED
     other = b'{"payload": {"id": %d1, "note": "' % PLANTED
@@ -127,8 +127,10 @@ def test_a_record_in_quarantine_and_a_stream_that_decodes_nothing(orders, capsys
     erase(orders, "--key", f"key_id={PLANTED}", "--plan")
     plan = json.loads(capsys.readouterr().out)
     rows = {t["table"]: (t["rows"], t["undecided"]) for t in plan["erasure"]["tables"]}
-    assert rows == {"raw": (2, 0), "decoded": (1, 0), "quarantine": (1, 1), "current": (1, 0)}
-    erase(orders, "--key", f"key_id={PLANTED}", "--reason", "asked for", "--now", "--yes")
+    assert rows == {"raw": (1, 0), "decoded": (1, 0), "quarantine": (0, 2), "current": (1, 0)}
+    assert [place[4:] for place in plan["undecided"]] == [[2, 3]]
+    how = ("--quarantine-by-bytes", "--reason", "asked for", "--now", "--yes")
+    erase(orders, "--key", f"key_id={PLANTED}", *how)
     assert json.loads(capsys.readouterr().out)["erasure"]["audit"] == "clean"
     left = traces_of(orders.stream, WORD)
     assert left == []

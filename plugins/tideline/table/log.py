@@ -321,7 +321,8 @@ def commits_above(kept: NewestTable, table: Opened, token: int) -> tuple[KnownCo
             break
         names = (metadata["plan_id"], metadata["run_id"])
         made = (int(commit["version"]), int(metadata["token"]), *names)
-        found.append(KnownCommit(*made, ranges_in(metadata)))
+        told = str(metadata.get("erasure", ""))
+        found.append(KnownCommit(*made, ranges_in(metadata), erasure=told))
     return tuple(found)
 
 

@@ -201,6 +201,13 @@ class TablePort(Protocol):
             Nothing if there is no table.
         """
 
+    def spelled(self, keys: Iterable[Mapping[str, str]]) -> list[Mapping[str, str]]:
+        """Keys with each value as its column's type spells it, and columns in one order.
+
+        Raises:
+            BadInput: A text is no value of its column's type.
+        """
+
     def rows_with(
         self, keys: Sequence[Mapping[str, str]], columns: Sequence[str]
     ) -> list[dict[str, Any]]:
