@@ -164,7 +164,9 @@ def _refuse_a_rule(raw: DataFrame, plan: DecodePlan, error: Exception) -> None:
         judged = raw.transform(for_typed(plan)).transform(judge(replace(plan, expect=(rule,))))
         try:
             judged.write.format("noop").mode("overwrite").save()
-        except Exception:
+        except Exception as again:
+            if reason_of_values(again) is None:
+                raise
             raise BadInput(
                 f"decode.expect ({rule.name}): got {shown(rule.sql)}; for a record Spark fails, and"
                 f" gives no null: {why}. Nothing was decoded; use try_ functions, or ask for values"
