@@ -1,11 +1,14 @@
 """Logs that Delta in Spark has written: read as delta-rs does, written on, and refused by name."""
 
+import random
 from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable, Transaction
+from py4j.protocol import Py4JJavaError
 
 from tideline.delta_log import DeltaLog
+from tideline.delta_properties import interval_ms
 from tideline.model.table_features import refusals
 from tideline.table.delta_table import TargetTable
 from tideline.table.log import NewestTable
@@ -41,16 +44,15 @@ CONDITIONS = (
 )
 """Rows that a wrong bound would hide."""
 UNDERSTOOD = {
-    "as by default": ({}, ()),
     "restored": ({}, RESTORED),
     "changed, merged, restored": ({}, CHANGED),
-    "statistics in columns": (STRUCTS, ()),
-    "statistics in columns, changed, restored": (STRUCTS, CHANGED),
-    "statistics as text": ({"delta.checkpoint.writeStatsAsStruct": "false"}, CHANGED),
-    "protocol 1 and 1": ({"delta.minReaderVersion": "1", "delta.minWriterVersion": "1"}, ()),
-    "no statistics": ({"delta.dataSkippingNumIndexedCols": "0"}, CHANGED),
-    "a comment": ({}, ("COMMENT ON TABLE {t} IS 'ä\u2028b'", *RESTORED)),
+    "statistics in columns": (STRUCTS, CHANGED),
+    "statistics as text": ({"delta.checkpoint.writeStatsAsStruct": "false"}, ()),
+    "no statistics": ({"delta.dataSkippingNumIndexedCols": "0"}, ()),
+    "breaks in a comment": ({}, ("COMMENT ON TABLE {t} IS 'a\u2028\u0085b'",)),
 }
+OF_DELTA_RS = {"v2": {"delta.checkpointPolicy": "v2"}, "parts": {}}
+"""Checkpoints of other forms: our client leaves these logs to delta-rs."""
 REFUSED = {
     "appendOnly": {"delta.appendOnly": "true"},
     "changeDataFeed": {"delta.enableChangeDataFeed": "true"},
@@ -156,17 +158,43 @@ def test_a_checkpoint_of_a_restored_table_names_no_file_as_gone(spark, tmp_path)
     assert DeltaTable(table.uri).vacuum(0, enforce_retention_duration=False) == []
 
 
-@pytest.mark.parametrize("how", ["as by default", "statistics in columns", "v2"])
+@pytest.mark.parametrize("how", ["restored", "statistics in columns", *OF_DELTA_RS])
 def test_spark_reads_a_table_whose_log_was_cut(spark, tmp_path, how):
     """Also where the checkpoint of that version, and its sum beside it, are Spark's."""
-    properties = {"v2": {"delta.checkpointPolicy": "v2"}}.get(how) or UNDERSTOOD[how][0]
-    table = Foreign(spark, tmp_path / "t").made(properties, RESTORED)
+    properties = OF_DELTA_RS.get(how) or UNDERSTOOD.get(how, ({},))[0]
+    if how == "parts":
+        spark.session.conf.set("spark.databricks.delta.checkpoint.partSize", "3")
+    try:
+        table = Foreign(spark, tmp_path / "t").made(properties, RESTORED)
+    finally:
+        spark.session.conf.unset("spark.databricks.delta.checkpoint.partSize")
     before, kept = table.offsets(), NewestTable(table.uri, {})
+    assert isinstance(kept.newest(), DeltaTable) == (how in OF_DELTA_RS)
     assert kept.cut() > 0
     names = {p.name[:20] for p in Path(table.uri, "_delta_log").glob("[0-9]*")}
     assert names == {f"{kept.newest().version():020d}"}
     assert table.offsets() == before
-    assert sorted(DeltaTable(table.uri).to_pyarrow_table()["offset"].to_pylist()) == before
+
+
+PARTS = ("interval", "INTERVAL", "1", "30", "-2", "+ 3", "1.5", ".25", "'3'", "days", "Day")
+PARTS += ("week", "HOURS", "minute", "seconds", "milliseconds", "month", "d", ",")
+
+
+def test_intervals_are_what_delta_takes_them_for(spark):
+    """Delta's own function is the judge of texts put together at random."""
+    delta = spark.session.sparkContext._jvm.org.apache.spark.sql.delta.DeltaConfigs
+    rng, taken = random.Random(1), 0
+    for _ in range(3000):
+        text = rng.choice([" ", "  ", "\t"]).join(rng.choices(PARTS, k=rng.randrange(1, 6)))
+        try:
+            found = delta.parseCalendarInterval(text)
+            is_valid = delta.isValidIntervalConfigValue(found)
+            expected = delta.getMilliSeconds(found) if is_valid else None
+        except Py4JJavaError:
+            expected = None
+        assert interval_ms(text) == expected, text
+        taken += expected is not None
+    assert taken > 100
 
 
 @pytest.mark.parametrize("name", [*REFUSED, *OTHERS])
