@@ -82,8 +82,8 @@ MUTANTS = (
     ),
     Mutant(
         "every copy of a ledger has its secret",
-        "        if not after.erasing.secret:  # at once",
-        "        if after.erasing.begun and not after.erasing.secret:  # at once",
+        "        latest = latest.with_secret(secret)  # each",
+        "        # each",
         STEPS,
     ),
     Mutant(

@@ -7,7 +7,6 @@ is written by compare-and-swap. When another writer was first, it is applied aga
 from __future__ import annotations
 
 import logging
-import secrets
 import threading
 import uuid
 from collections.abc import Callable, Iterator
@@ -130,9 +129,6 @@ class Ledger(LedgerHistory):
         return before if after is before else self._written(base, before, after)
 
     def _written(self, base: Snapshot, before: LedgerState, after: LedgerState) -> LedgerState:
-        if not after.erasing.secret:  # at once: every copy of the ledger has to have it
-            erasing = replace(after.erasing, secret=secrets.token_hex(32))
-            after = replace(after, erasing=erasing)
         after, history = with_head_kept(before, after)
         documents = encode(after)
         # only what changed: the head of ten thousand partitions is large

@@ -257,6 +257,12 @@ class LedgerState:
             after = replace(after, folding=self.folding.having_decoded(erasure.ranges))
         return after._noted(erasure)
 
+    def with_secret(self, new: str) -> LedgerState:
+        """The state with a secret for the hashes of erasures; one that it has stays."""
+        if self.erasing.secret:
+            return self
+        return replace(self, erasing=replace(self.erasing, secret=new))
+
     def with_erasures_told(self, told: Iterable[ToldErasure]) -> LedgerState:
         """The state that has learned of erasures from a table's commits; they are finished anew."""
         after = self

@@ -111,10 +111,8 @@ def plan_erasure(run: RunContext, tables: Tables, asked: EraseRequest) -> EraseP
     """
     _check(asked)
     _check_ledger(run)
-    state = run.ledger.read()
+    state = run.ledger.read().with_secret(secrets.token_hex(32))
     _check_tables(run, tables, state)
-    if not state.erasing.secret:  # it is of an earlier version, and nobody has written since
-        state = replace(state, erasing=replace(state.erasing, secret=secrets.token_hex(32)))
     former, unreached = open_former(run)
     keys = asked.keys.spelled(run, former)
     found = find_records(run, keys, asked.keys, state, former)
@@ -263,6 +261,8 @@ def erase(run: RunContext, tables: Tables, asked: EraseRequest) -> ErasePlan:
     _check_ledger(run)
     finish_erasures(run, tables)
     _decode_all(run)
+    secret = secrets.token_hex(32)
+    run.ledger.update(lambda state: state.with_secret(secret))
     with ExitStack() as held:
         held.enter_context(_as_writer(run))
         if run.ledger.read().decoding.open is not None:
