@@ -401,19 +401,21 @@ class Head:
         )
 
     def having_followed(
-        self, topic: str, topic_id: str, logs: Iterable[PartitionIdentity] = ()
+        self, stays: Iterable[tuple[str, str, Iterable[PartitionIdentity]]]
     ) -> Head:
-        """The head whose newest incarnation of a topic is that one.
+        """The head that has followed topic ids, one after the other.
 
         Args:
-            logs: Those that are followed now; they count where the topic id has come back.
+            stays: Topic, topic id, and the logs that were followed; these count where the topic id
+                has come back. What is followed already is no new stay.
         """
         known = {i.topic: i for i in self.incarnations}
-        of_topic = known.get(topic, Incarnations(topic=topic))
-        if of_topic.ids[-1:] == (topic_id,):
-            return self
-        known[topic] = of_topic.following(topic_id, logs)
-        return replace(self, incarnations=tuple(known.values()))
+        for topic, topic_id, logs in stays:
+            of_topic = known.get(topic, Incarnations(topic=topic))
+            if of_topic.ids[-1:] != (topic_id,):
+                known[topic] = of_topic.following(topic_id, logs)
+        found = tuple(known.values())
+        return self if found == self.incarnations else replace(self, incarnations=found)
 
     def having_learned(self, topic: str, order: Sequence[str]) -> Head:
         """The head that knows older incarnations of a topic, which an older version has not noted.
@@ -433,11 +435,10 @@ class Head:
 
     def having_noted_incarnations(self) -> Head:
         """The head in which the topic id of each followed topic is the newest incarnation."""
-        head = self
-        for topic, positions in self.topics.items():
-            logs = [p.identity for p in positions]
-            head = head.having_followed(topic, positions[0].topic_id, logs)
-        return head
+        return self.having_followed(
+            (topic, positions[0].topic_id, [p.identity for p in positions])
+            for topic, positions in self.topics.items()
+        )
 
     @property
     def generations(self) -> Generations:

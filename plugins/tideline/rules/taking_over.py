@@ -94,9 +94,8 @@ def having_followed(head: Head, logs: Iterable[PartitionIdentity], names: Names)
     """
     known = {*head.covered, *(p.identity for p in (*head.positions, *head.retired))}
     new = [i for i in logs if i not in known and i.topic_id in names]
-    for topic_id, stay in groupby(new, lambda i: i.topic_id):
-        head = head.having_followed(names[topic_id], topic_id, stay)
-    return head
+    stays = groupby(new, lambda i: i.topic_id)
+    return head.having_followed((names[topic_id], topic_id, logs) for topic_id, logs in stays)
 
 
 def without_removed(head: Head, closed: Iterable[RunRecord], gone: Held) -> Head:
