@@ -12,7 +12,6 @@ import sys
 
 from pyspark.sql import SparkSession
 
-from tideline.decoding.spark.judging import judge
 from tideline.decoding.spark.rows import read_raw_rows
 from tideline.decoding.spark.writing import write_decoded
 from tideline.model.spark_job import DecodeJob, DecodeResult
@@ -30,7 +29,7 @@ def execute(spark: SparkSession, job: DecodeJob) -> DecodeResult:
     compile_plans(spark, for_offsets=offsets)
     read = (job.raw_files, job.decoded_files, job.quarantined_files)
     pack_files(spark, files=sum(map(len, read)), offsets=offsets)
-    return write_decoded(read_raw_rows(spark, job), judge(job.plan), job)
+    return write_decoded(read_raw_rows(spark, job), job)
 
 
 def run(job_file: str, spark: SparkSession | None = None, host: Host = ALONE) -> DecodeResult:

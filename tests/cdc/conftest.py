@@ -63,8 +63,13 @@ class Captured:
             converters=avro_converters(registry) if format == "avro" else {},
         ).start()
 
-    def stream(self, **more):
-        """The stream; its typed table has the columns of the database's."""
+    def stream(self, *, value=None, **more):
+        """The stream; its typed table has the columns of the database's.
+
+        Args:
+            value: More of `decode.value`.
+        """
+        told = value or {}
         value = key = {"format": "json", "framing": "connect"}
         if self.format == "avro":
             parts = ("value", "key")
@@ -72,7 +77,7 @@ class Captured:
             more |= {"registry": {"connection": "registry_of_cdc"}}
         return self.harness.stream(
             kafka={"connection": self.harness.connection, "topics": [self.topic]},
-            decode={"value": {**value, "envelope": "debezium"}, "key": key},
+            decode={"value": {**value, "envelope": "debezium", **told}, "key": key},
             **more,
         )
 

@@ -87,6 +87,7 @@ def test_decoding_follows_the_landing_and_never_holds_it_up(harness, client, reg
         "quarantine": {"uri": bad, "max_share": 0.5},
     }
     current = {"table": {"uri": str(lake / "current"), "buckets": 2}, "key": ["id"]}
+    current["deletes"] = {"tombstone": False}
     more = {"registry": {"connection": CONNECTION}, "decode": decode, "current": current}
     stream = started(harness, client, name, **more)
 

@@ -96,13 +96,13 @@ MUTANTS = (
     ),
     Mutant(
         "no number is given twice, whatever a rewind takes back (R9)",
-        "for i in (*self._identities, *self.given) if",
-        "for i in self._identities if",
+        "for i in (*self.identities, *self.given) if",
+        "for i in self.identities if",
         LOGS,
     ),
     Mutant(
         "a number that was undone holds no offset (R9)",
-        "undone = {i for i in lower if i not in known and i not in self._identities}",
+        "undone = {i for i in lower if i not in known and i not in self.identities}",
         "undone = set()",
         GENERATIONS,
     ),

@@ -9,6 +9,24 @@ BESIDE = "tests/integration/test_decoding_beside.py"
 RULES = "tests/unit/test_decoding_rules.py"
 MUTANTS = (
     Mutant(
+        "decoding: a time may be the smallest long",
+        "F.when(column.between(-_FAR_MS, _FAR_MS), column)",
+        "F.when(F.abs(column) <= _FAR_MS, column)",
+        "tests/spark/test_envelopes.py::test_a_time_that_is_too_far_away_breaks_no_record",
+    ),
+    Mutant(
+        "decoding: the rule that Spark fails for is named",
+        "_refuse_a_rule(raw, job.plan, error)\n        raise",
+        "raise",
+        "tests/spark/test_expectations.py::test_what_spark_fails_for_is_told_by_the_rules_name",
+    ),
+    Mutant(
+        "failures: an error of values is no service that is away",
+        "found = None if _MAY_PASS.search(text) else _OF_A_VALUE.search(text)",
+        "found = None",
+        "tests/unit/test_unreadable.py::test_an_error_of_values_is_never_a_service_that_is_away",
+    ),
+    Mutant(
         "a typed table that asks for another writer is refused before Spark is asked (R13)",
         "for reason in asked_refusals(replace(seen, columns=added)):",
         "for reason in ():",

@@ -5,6 +5,12 @@ from tests.mutants.mutant import Mutant
 ENVELOPES = "tests/spark/test_envelopes.py"
 MUTANTS = (
     Mutant(
+        "envelope: a source's time is a whole number",
+        "isinstance(kind, Scalar) and kind.kind in kinds",
+        "True",
+        f"{ENVELOPES}::test_which_schemas_are_of_debezium",
+    ),
+    Mutant(
         "envelope: of a delete, the row is what it tells",
         'event.row(F.coalesce(op == "d", F.lit(False)), key)',
         "event.row(F.lit(False), key)",
@@ -21,6 +27,24 @@ MUTANTS = (
         "return F.when(~away, found)",
         "return found",
         f"{ENVELOPES}::test_values_that_did_not_come_are_named_and_never_stored",
+    ),
+    Mutant(
+        "envelope: a map that is a placeholder is no value",
+        "return F.map_entries(value) == F.array(pair)",
+        "return F.lit(False)",
+        f"{ENVELOPES}::test_values_that_did_not_come_are_named_and_never_stored",
+    ),
+    Mutant(
+        "envelope: a placeholder may be bytes",
+        "raw = bytes.fromhex(configured.removeprefix(_HEX))",
+        "pass",
+        "tests/unit/test_placeholders.py::test_each_type_has_its_forms",
+    ),
+    Mutant(
+        "envelope: a byte has a sign",
+        "byte - 256 if byte > 127 else byte",
+        "byte",
+        "tests/unit/test_placeholders.py::test_each_type_has_its_forms",
     ),
     Mutant(
         "envelope: an update without its row is bad",

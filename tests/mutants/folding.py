@@ -7,9 +7,66 @@ CURRENT = "tests/spark/test_current.py"
 DAMAGE = "tests/spark/test_current_damage.py"
 SWEEP = "tests/spark/test_sweeping.py"
 RULES = "tests/unit/test_fold_rules.py"
+ORDER = "tests/spark/test_current_order.py"
+INCARNATIONS = "tests/unit/test_incarnations.py"
+HASHES = "tests/spark/test_hashes.py"
 VIEWS = "tests/spark/test_current_views.py"
 ANY = f"{FOLD}::test_any_order_any_portions_again"
 MUTANTS = (
+    Mutant(
+        "fold: a key that no tombstone tells is refused",
+        "if not (deletes.tombstones and deletes.column is None and untold):",
+        "if True:",
+        f"{RULES}::test_a_key_that_no_tombstone_tells_is_refused",
+    ),
+    Mutant(
+        "fold: a key called as the table's own column is refused",
+        "return taken_by_table(key, sequence) or _wrong(key, typed, KEY_TYPES)",
+        "return _wrong(key, typed, KEY_TYPES)",
+        f"{RULES}::test_a_key_that_is_called_as_a_column_of_the_table_is_refused",
+    ),
+    Mutant(
+        "fold: names of twins are none of another column",
+        "(number > 1 and without_case(name) in others)",
+        "False",
+        f"{RULES}::test_each_column_has_a_name_that_no_other_one_has",
+    ),
+    Mutant(
+        "view: a column that the next fold adds is null",
+        'f", NULL AS {q(n)}" for n in self.lacking',
+        'f", NULL AS {q(n)}" for n in ()',
+        f"{VIEWS}::test_a_column_that_the_table_gets_by_the_next_fold",
+    ),
+    Mutant(
+        "fold: a key's decimal has no exponent",
+        'return F.when(text.contains("E"), plain).otherwise(text)',
+        "return text",
+        f"{HASHES}::test_a_key_has_one_text",
+    ),
+    Mutant(
+        "fold: a row's hash has the nulls inside of values",
+        "return F.struct(value.isNotNull(), held)",
+        "return F.struct(held)",
+        f"{HASHES}::test_rows_that_are_unlike_have_other_sums",
+    ),
+    Mutant(
+        "fold: a row's hash has the ends of lists",
+        "length = F.coalesce(F.size(value), F.lit(-1))",
+        "length = F.lit(0)",
+        f"{HASHES}::test_rows_that_are_unlike_have_other_sums",
+    ),
+    Mutant(
+        "fold: old sums of nested values are made anew",
+        "return self.sums == OLD_SUMS and is_nested",
+        "return False",
+        f"{HASHES}::test_rows_without_nested_values_keep_their_sums",
+    ),
+    Mutant(
+        "session: each job has our settings",
+        "            settle(spark)\n        for key",
+        "            pass\n        for key",
+        f"{HASHES}::test_each_job_begins_with_the_settings_that_stored_values_depend_on",
+    ),
     Mutant(
         "fold: an older change counts for nothing",
         "later = ~F.col(HAS_OLD) | ~is_after(plan, old, new)",
@@ -36,25 +93,25 @@ MUTANTS = (
     ),
     Mutant(
         "fold: an older change of a filled row has its bucket folded anew",
-        "return F.coalesce(is_older & (F.size(old(UNAVAILABLE)) > 0), F.lit(False))",
-        "return F.lit(False)",
+        "is_older & (F.size(old(UNAVAILABLE)) > 0) & ~F.col(IS_GONE), F.lit(False)",
+        "F.lit(False), F.lit(False)",
         f"{FOLD}::test_an_older_change_that_comes_later_fills_what_did_not_come",
     ),
     Mutant(
         "fold: a value of before a delete does not come back",
-        'is_newer &= gone.isNull() | (came["at"] > gone)',
-        "pass",
+        "return (gone.isNull() | (at > gone)) & ~is_truncated(plan, barrier, at)",
+        "return ~is_truncated(plan, barrier, at)",
         ANY,
     ),
     Mutant(
         "fold: a key in two partitions of a batch is told",
-        "moved = has_moved() | F.coalesce(in_batch, F.lit(False))",
-        "moved = has_moved()",
+        "moved = has_moved(plan) | F.coalesce(in_batch, F.lit(False))",
+        "moved = has_moved(plan)",
         f"{FOLD}::test_a_key_in_two_partitions_is_told_and_nothing_is_written",
     ),
     Mutant(
         "fold: a key that has left its row's partition is told",
-        "moved = has_moved() | F.coalesce(in_batch, F.lit(False))",
+        "moved = has_moved(plan) | F.coalesce(in_batch, F.lit(False))",
         "moved = F.coalesce(in_batch, F.lit(False))",
         f"{FOLD}::test_a_key_in_two_partitions_is_told_and_nothing_is_written",
     ),
@@ -139,14 +196,14 @@ MUTANTS = (
     ),
     Mutant(
         "sweep: every bucket is touched",
-        "if plan.is_sweep or plan.is_drop:",
-        "if plan.is_drop:",
+        "    if truncates or plan.is_sweep or plan.is_drop:",
+        "    if truncates or plan.is_drop:",
         f"{SWEEP}::test_what_a_snapshot_has_not_read_again_is_listed_and_swept",
     ),
     Mutant(
         "fold: a change below what was dropped has all folded anew",
-        "is_anew |= is_below(work, folding.drops, folding.eras)",
-        "",
+        "if comes_below(work, folding.drops, order):",
+        "if False:",
         f"{CURRENT}::test_rows_of_keys_that_are_gone_need_not_be_kept",
     ),
     Mutant(
@@ -157,8 +214,8 @@ MUTANTS = (
     ),
     Mutant(
         "fold: a bucket is written where its rows are dropped",
-        "if plan.is_sweep or plan.is_drop:",
-        "if plan.is_sweep:",
+        "    if truncates or plan.is_sweep or plan.is_drop:",
+        "    if truncates or plan.is_sweep:",
         f"{CURRENT}::test_rows_of_keys_that_are_gone_need_not_be_kept",
     ),
     Mutant(
@@ -199,8 +256,92 @@ MUTANTS = (
     ),
     Mutant(
         "view: a value of before a delete does not come back",
-        "({_RANK} > {_GONE} AND NOT {self._lacks(n)})",
-        "(NOT {self._lacks(n)})",
+        'spell = f"sum(CASE WHEN {IS_DELETED} THEN 1 ELSE 0 END)"',
+        'spell = "sum(0)"',
         f"{VIEWS}::test_values_that_did_not_come {VIEWS}::test_random_logs",
+    ),
+    Mutant(
+        "fold: a value of before all rows went does not come back",
+        "return (gone.isNull() | (at > gone)) & ~is_truncated(plan, barrier, at)",
+        "return gone.isNull() | (at > gone)",
+        f"{FOLD}::test_a_value_of_before_all_rows_went_fills_nothing",
+    ),
+    Mutant(
+        "fold: a truncate that comes late has filled rows folded anew",
+        "if barrier != plan.barrier:",
+        "if False:",
+        f"{FOLD}::test_a_value_of_before_all_rows_went_fills_nothing",
+    ),
+    Mutant(
+        "fold: a truncate ends nothing in another partition",
+        "if plan.barrier is not None:",
+        "if False:",
+        f"{FOLD}::test_all_rows_of_one_partition_say_nothing_of_another_one",
+    ),
+    Mutant(
+        "fold: partitions count, whether they have records or not",
+        "counts = [max(known.get(i, 1), covered.get(i, 1)) for i in sorted(topic_ids)]",
+        "counts = [covered.get(i, 1) for i in sorted(topic_ids)]",
+        f"{FOLD}::test_all_rows_of_one_partition_say_nothing_of_another_one",
+    ),
+    Mutant(
+        "fold: generations tell an incarnation that has come back",
+        'found = F.when(is_its & (of("generation") >= generation), n).otherwise(found)',
+        "pass",
+        f"{FOLD}::test_an_incarnation_that_comes_back_counts_more",
+    ),
+    Mutant(
+        "fold: a table that was folded in another order is folded anew",
+        "if are_reordered(folding, order):",
+        "if False:",
+        f"{ORDER}::test_a_ledger_of_before_learns_the_order_and_folds_anew_once",
+    ),
+    Mutant(
+        "view: a row ends where all rows went",
+        "AND {one}.{q('partition')} = {other}.{q('partition')}",
+        "AND FALSE",
+        f"{VIEWS}::test_a_view_takes_no_value_of_before_all_rows_went",
+    ),
+    Mutant(
+        "view: the history ends where all rows went",
+        "coalesce({until}, {_UNTIL}) AS valid_to",
+        "{until} AS valid_to",
+        f"{VIEWS}::test_the_history_ends_where_all_rows_went_and_lacks_no_value",
+    ),
+    Mutant(
+        "sweep: a snapshot's own records are above its floor",
+        "for found in (*marked, *since):",
+        "for found in since:",
+        f"{SWEEP}::test_a_snapshot_whose_clock_went_back_keeps_what_it_has_read",
+    ),
+    Mutant(
+        "sweep: the earliest time since the snapshot began counts",
+        "min(snapshot.began, earliest or snapshot.began)",
+        "snapshot.began",
+        f"{SWEEP}::test_a_snapshot_whose_clock_went_back_keeps_what_it_has_read",
+    ),
+    Mutant(
+        "incarnations are noted in the order in which they are followed",
+        "head = head.having_noted_incarnations()",
+        "pass",
+        f"{INCARNATIONS}::test_what_is_followed_is_noted_in_its_order",
+    ),
+    Mutant(
+        "no rewind takes the list of incarnations back",
+        "incarnations=head.incarnations,",
+        "",
+        "tests/steps/test_incarnations.py::test_no_rewind_shortens_the_list",
+    ),
+    Mutant(
+        "older incarnations are decoded first",
+        "for piece in sorted(pieces, key=lambda r: order.of(r.identity) or 0):",
+        "for piece in pieces:",
+        f"{INCARNATIONS}::test_older_incarnations_are_decoded_first",
+    ),
+    Mutant(
+        "a ledger that was put back learns which incarnations were followed",
+        "head = having_followed(head.having_noted_incarnations(), logs, names)",
+        "pass",
+        "tests/steps/test_incarnations.py::test_a_ledger_that_was_put_back_learns_the_order",
     ),
 )

@@ -240,21 +240,14 @@ class Folder:
         }
 
     def _moved(self, rows: Iterable[CurrentRow], changes: Iterable[Change]) -> tuple[str, ...]:
-        """Keys of one topic id in two partitions."""
-        partitions: dict[tuple[str, str], set[int]] = defaultdict(set)
+        """Keys of one incarnation in two partitions."""
+        partitions: dict[str, dict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
         changed = {c.key for c in changes}
         for c in (*changes, *(row.change for row in rows if row.change.key in changed)):
-            partitions[c.key, c.identity.topic_id].add(c.identity.partition)
-        newest = {key: max(self._eras(key, partitions)) for key in changed}
-        return tuple(
-            key
-            for key, era in sorted(newest.items())
-            if len(partitions[key, self.job.plan.eras[era]]) > 1
-        )
-
-    def _eras(self, key: str, known: Iterable[tuple[str, str]]) -> list[int]:
-        eras = self.job.plan.eras
-        return [eras.index(topic_id) for k, topic_id in known if k == key]
+            era = self.job.plan.incarnations.of(c.identity)
+            assert era is not None
+            partitions[c.key][era].add(c.identity.partition)
+        return tuple(k for k, known in sorted(partitions.items()) if len(known[max(known)]) > 1)
 
 
 def folded(
@@ -275,7 +268,7 @@ def folded(
 def place(plan: FoldPlan, c: Change) -> Place:
     """A change's place in the order."""
     at = c.identity
-    era = plan.eras.index(at.topic_id)
+    era = plan.incarnations.of(at)
     if plan.order == "time":
         return (era, c.time, at.generation, at.partition, c.offset)
     return (era, at.generation, c.offset, at.partition)

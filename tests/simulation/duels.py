@@ -192,7 +192,8 @@ def _options(setup: str) -> dict[str, Any]:
     decode: dict[str, Any] = {"value": {"format": "json"}, "quarantine": {"max_share": 1}}
     if setup in FOLDED_SETUPS:
         decode["value"]["unavailable_value"] = "?"
-        return {**_OPTIONS, "decode": decode, "current": {"key": ["k"], "table": {"buckets": 2}}}
+        current = {"key": ["k"], "deletes": {"tombstone": False}, "table": {"buckets": 2}}
+        return {**_OPTIONS, "decode": decode, "current": current}
     return {**_OPTIONS, "decode": decode} if setup in TYPED_SETUPS else _OPTIONS
 
 

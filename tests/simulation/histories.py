@@ -123,6 +123,7 @@ def _options(random: Random, topics: dict[str, int]) -> dict[str, Any]:
                 options["decode"]["value"]["unavailable_value"] = "?"
             every = random.choice([0, 0, 0.5])
             options["current"] = {"key": ["k"], "table": {"buckets": 2}, "every": every}
+            options["current"]["deletes"] = {"tombstone": False}
     return options
 
 

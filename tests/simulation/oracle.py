@@ -105,8 +105,11 @@ def _folded(world: World, state: LedgerState) -> Iterator[str]:
     if folding.layout is None or folding.open is not None:
         yield f"nothing is folded, or not to its end: {len(typed)} typed rows"
         return
-    eras = sorted(folding.eras)  # ids are numbers here
-    order: Any = SimpleNamespace(eras=eras, order=folding.order, layout=folding.layout)
+    order: Any = SimpleNamespace(
+        incarnations=SimpleNamespace(of=_stays(world).__getitem__),
+        order=folding.order,
+        layout=folding.layout,
+    )
     wanted = folded(order, (), map(world.said, typed))
     found: list[Any] = sorted(world.current.rows(), key=lambda row: row.change.key)
     for row in wanted:
@@ -117,6 +120,20 @@ def _folded(world: World, state: LedgerState) -> Iterator[str]:
             yield f"current: {row} is there, wanted {wanted}"
     if differing(folding.buckets, states(found)) or len(found) != len(wanted):
         yield f"current: {folding.buckets}, and there are {states(found)}"
+
+
+def _stays(world: World) -> dict[PartitionIdentity, int]:
+    """The number of the stay in which each log was followed: the table has them in their order.
+
+    A topic id that comes back, with a cluster, has new generations.
+    """
+    found: dict[PartitionIdentity, int] = {}
+    stay, last = -1, ""
+    for identity in world.table.logs:
+        if identity.topic_id != last:
+            stay, last = stay + 1, identity.topic_id
+        found[identity] = stay
+    return found
 
 
 def _erased(world: World, state: LedgerState) -> Iterator[str]:

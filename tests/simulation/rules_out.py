@@ -183,8 +183,8 @@ IDENTITIES: dict[str, tuple[Mutant, ...]] = {
     "given": (
         Mutant(
             "a number that a rewind took back is not given again",
-            "(*self._identities, *self.given)",
-            "self._identities",
+            "(*self.identities, *self.given)",
+            "self.identities",
             "",
         ),
     ),
@@ -294,8 +294,8 @@ FOLDED: dict[str, tuple[Mutant, ...]] = {
     "folded-eras": (
         Mutant(
             "what a re-created topic brings counts more",
-            "return (*known, *sorted(new, key=lambda i: order.index(i) if i in order else -1))",
-            "return (*sorted(new), *known)",
+            "ids = (*self.ids, topic_id)",
+            "ids = tuple(sorted((*self.ids, topic_id)))",
             "",
         ),
     ),

@@ -82,6 +82,7 @@ class TableState:
         log_start: The oldest version whose commit the log still has.
         files_from: The oldest version whose data files are all there.
         tells_epochs: Whether new commits tell the leader epochs of what they landed.
+        logs: Whose rows were ever committed, in the order in which they were the first time.
     """
 
     table_id: str | None = None
@@ -96,6 +97,7 @@ class TableState:
     log_start: int = 0
     files_from: int = 0
     tells_epochs: bool = True
+    logs: dict[PartitionIdentity, None] = field(default_factory=dict)
 
     @property
     def newest(self) -> Version | None:
@@ -458,6 +460,7 @@ class SimulatedTable:
         kept = [
             r for group in newest.rows.values() for r in group if not is_inside(change.ranges, r)
         ]
+        self._state.logs |= dict.fromkeys(row.identity for row in rows)
         self._state.versions.append(
             Version(
                 grouped([*kept, *rows]),

@@ -196,7 +196,7 @@ class World:
     def new_topic(self, cluster: Cluster, name: str, partitions: int) -> Topic:
         """A new incarnation of a topic, empty."""
         topic = Topic(
-            f"{self.number('topic'):08d}-0000-4000-8000-000000000000",
+            f"{self.number('topic') * 0x9E3779B1 % 2**32:08x}-0000-4000-8000-000000000000",
             [Log() for _ in range(partitions)],
         )
         cluster.topics[name] = topic

@@ -5,17 +5,21 @@ import shutil
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from kafka import KafkaProducer
 
-from tests.worlds.current_streams import Changing
+from tests.worlds.connect_json import field, of, record, schema
+from tests.worlds.current_streams import KEY, Changing
 from tests.worlds.streams import folder_of
-from tideline.errors import BadInput, ServiceAway, VerificationFailed
-from tideline.folding import checking, execution
+from tideline.errors import BadInput, FoldingHalted, ServiceAway, VerificationFailed
+from tideline.folding import checking, execution, planning
 from tideline.folding.checking import check_current
 from tideline.folding.steps import fold_changes, verify_current
+from tideline.model.current import OLD_SUMS, SUMS
 from tideline.model.request import RunRequest
 from tideline.operations.reading import audit_stream
 from tideline.pipeline.run_batch import decode_batch, land_batch
-from tideline.wiring import open_run
+from tideline.stream.stream import tables_of
+from tideline.wiring import open_ledger, open_run
 
 
 @pytest.fixture
@@ -204,3 +208,48 @@ def test_what_is_decoded_again_has_to_be_folded_first(orders):
         check(orders)
     orders.fold()
     assert check(orders).flaws == ()
+
+
+def test_sums_of_an_older_kind_are_made_anew_once(harness, spark, monkeypatch):
+    """What was forged where they see nothing is neither trusted nor an alarm; later it is told."""
+    tags = schema(field("id", of("int64")), field("tags", of("array", items=of("string"))))
+    harness.create(partitions=1)
+    framing = {"format": "json", "framing": "connect"}
+    decode, current = {"value": framing, "key": {**framing}}, {"table": {"buckets": 2}}
+    stream = harness.stream(decode=decode, current=current)
+    table = tables_of(stream)["current"]
+
+    def runs(run_id, *numbers):
+        producer = KafkaProducer(bootstrap_servers=harness.broker.bootstrap_servers)
+        for n in numbers:
+            row = {"id": n, "tags": ["a", None]}
+            producer.send(harness.topic(), key=record(KEY, {"id": n}), value=record(tags, row))
+        producer.close()
+        harness.run(stream, run_id, spark)
+        return open_ledger(stream).read().folding
+
+    def forges():
+        found = DeltaTable(table).to_pyarrow_table()
+        moved = pa.array([[None, "a"]] * len(found), found.schema.field("tags").type)
+        at = found.schema.get_field_index("tags")
+        write_deltalake(table, found.set_column(at, "tags", moved), mode="overwrite")
+
+    def looks():
+        with open_run(stream, "check", RunRequest(), spark) as run:
+            return check_current(run).flaws
+
+    monkeypatch.setattr(planning, "SUMS", OLD_SUMS)
+    assert runs("old", *range(8)).sums == OLD_SUMS
+    forges()
+    monkeypatch.undo()
+    assert looks() == ()
+    head = runs("new", 1)
+    assert (head.sums, head.folds) == (SUMS, 2)
+    found = DeltaTable(table).to_pyarrow_table().to_pylist()
+    assert [row["tags"] for row in found] == [["a", None]] * 8
+    assert looks() == ()
+    assert runs("later", 2).folds == 3
+    forges()
+    assert {flaw.place for flaw in looks()} == {"table"}
+    with pytest.raises(FoldingHalted, match="current_changed"):
+        runs("after", 3)

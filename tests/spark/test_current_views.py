@@ -4,6 +4,7 @@ DuckDB and Spark read the same files; Trino's text is not run.
 """
 
 import random
+from dataclasses import replace
 from datetime import timedelta
 
 import duckdb
@@ -12,9 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.worlds.build import ID, OTHER_ID
-from tests.worlds.folds import AT, SEQUENCE, TYPED, Folds, at, change, runs_of
+from tests.worlds.folds import AT, COLUMNS, SEQUENCE, TYPED, Folds, at, change, runs_of
 from tideline.folding.views import DIALECTS, Query
 from tideline.model.current import Floor
+from tideline.model.offsets import PartitionIdentity
 
 NAMES = ("topic_id", "generation", "partition", "offset", "v", "w")
 
@@ -55,12 +57,12 @@ def rows_of(found):
     return {row["k"]: tuple(row[n] for n in NAMES) for row in found}
 
 
-def show_the_next_fold(folds, head=None):
+def show_the_next_fold(folds, head=None, lacking=()):
     """Both engines, by a view that is made now or was made at an earlier head."""
     head, engines, known = head or folds.head, Engines(folds), folds.expected_of_all()
     wanted = rows_of([{"k": k, **row} for k, row in known.items() if not row["is_deleted"]])
     for engine in ("duckdb", "spark"):
-        sql = engines.query(engine).now(head.coverage, head.barrier)
+        sql = replace(engines.query(engine), lacking=lacking).now(head.coverage, head.barrier)
         assert rows_of(engines.run(engine, sql)) == wanted, engine
 
 
@@ -76,6 +78,16 @@ def test_changes_that_are_not_folded_yet(folds):
     folds.fold([at(5, 11)])
     show_the_next_fold(folds, before)
     show_the_next_fold(folds)
+
+
+def test_a_column_that_the_table_gets_by_the_next_fold(folds):
+    """Null for rows that have no change since; of any type."""
+    folds.plan["columns"] = COLUMNS[:1]
+    folds.has(change(0, "a", "c"), change(1, "b", "c"))
+    folds.fold([at(0, 2)])
+    folds.has(change(2, "a", "u", "y", 9), change(3, "c", "u", None, 9, lacks=["v"]))
+    folds.last = replace(folds.last, columns=COLUMNS)
+    show_the_next_fold(folds, lacking=("v", "w"))
 
 
 def test_a_declared_order(spark, tmp_path):
@@ -154,6 +166,46 @@ def test_the_history_of_a_key(folds):
         of_a = sorted((r for r in found if r["k"] == "a"), key=lambda r: r["offset"])
         assert [(since(r["valid_from"]), since(r["valid_to"]), r["v"]) for r in of_a] == seconds
         assert len(found) == 4
+
+
+def test_the_history_ends_where_all_rows_went_and_lacks_no_value(folds):
+    """Of each life of a key: rows end with the truncate, and are filled from the same life only."""
+    folds.has(change(0, "a", "c", "1"), change(1, "b", "c", "x"), change(2, "a", "u", lacks=["v"]))
+    folds.has(change(3, None, "t"), change(4, "a", "c", lacks=["v"]), change(5, "a", "u", "2"))
+    folds.has(change(6, "a", "u", lacks=["v"]), change(7, "a", "d"))
+    folds.has(change(8, "a", "c", None, 3, lacks=["v"]), change(9, None, "t"))
+    folds.fold([at(0, 6)])
+    show_the_next_fold(folds)
+    engines = Engines(folds)
+    for engine in ("duckdb", "spark"):
+        found = engines.run(engine, engines.query(engine).history())
+        rows = sorted((r["offset"], r["k"], since(r["valid_to"]), r["v"]) for r in found)
+        assert rows == [
+            (0, "a", 2, "1"),
+            (1, "b", 3, "x"),
+            (2, "a", 3, "1"),
+            (4, "a", 5, None),
+            (5, "a", 6, "2"),
+            (6, "a", 7, "2"),
+            (8, "a", 9, None),
+        ], engine
+
+
+def test_a_view_takes_no_value_of_before_all_rows_went(folds):
+    """Whether the truncate is folded or not; and of each incarnation its own."""
+    folds.has(change(0, "a", "c", "secret"), change(1, "b", "c", "kept", 1))
+    folds.fold([at(0, 2)])
+    folds.has(change(2, None, "t"), change(3, "a", "c", None, 5, lacks=["v"]))
+    show_the_next_fold(folds)
+    folds.fold([at(2, 3)])
+    show_the_next_fold(folds)
+    folds.plan |= {"eras": (ID, OTHER_ID, ID), "returns": (PartitionIdentity(ID, 1, 0),)}
+    folds.fold([at(3, 4)])
+    folds.has(change(0, "c", "c", "other", topic_id=OTHER_ID, partition=1))
+    show_the_next_fold(folds)
+    folds.has(change(0, "c", "u", "back", generation=1), change(1, None, "t", generation=1))
+    folds.has(change(2, "d", "c", "new", generation=1))
+    show_the_next_fold(folds)
 
 
 def since(time):

@@ -32,6 +32,9 @@ TYPES = {
     "counts": of("array", items=of("int64")),
     "op": of("int32"),
     "day": of("int32", "io.debezium.time.Date"),
+    "days": of("array", items=of("int32", "io.debezium.time.Date")),
+    "raws": of("array", items=of("bytes")),
+    "pairs": of("map", keys=of("string"), values=of("string")),
 }
 ROW = schema(*(field(name, kind) for name, kind in TYPES.items()), name="orders.Value")
 SOURCE = schema(
@@ -58,6 +61,9 @@ FULL = {
     "counts": [7],
     "op": 3,
     "day": 1,
+    "days": [1],
+    "raws": [base64_of(b"x")],
+    "pairs": {"a": None},
 }
 OWN = (*KEPT_BY_DEFAULT, *OF_ENVELOPE)
 
@@ -127,19 +133,31 @@ def test_the_columns_are_those_of_the_row(spark, tmp_path):
 
 
 def test_values_that_did_not_come_are_named_and_never_stored(spark, tmp_path):
+    """A column that holds all of a placeholder, in any form; one that has more is a value."""
+    raw = GONE.encode()
     away = {
         "note": GONE,
-        "raw": base64_of(GONE.encode()),
+        "raw": base64_of(raw),
         "tags": [GONE],
-        "counts": [*GONE.encode()],
+        "counts": [*raw],
+        "days": [*raw],
+        "raws": [base64_of(raw)],
+        "pairs": {GONE: GONE},
     }
-    events = [event("u", FULL | away), event("u", FULL | {"tags": [GONE, "t"], "note": GONE + "."})]
+    texts = [raw.hex(), base64_of(raw), json.dumps({GONE: GONE}, separators=(",", ":"))]
+    events = [event("u", FULL | away), *(event("u", FULL | {"note": text}) for text in texts)]
+    more = {"tags": [GONE, "t"], "note": GONE + ".", "counts": [*raw, 1], "days": [*raw][1:]}
+    more |= {"raws": [base64_of(raw)] * 2, "pairs": {GONE: GONE, "a": GONE}}
+    events += [event("u", FULL | more), event("u", FULL | {"pairs": {GONE: None}, "tags": [None]})]
     typed, bad = changes(spark, tmp_path, events)
     assert bad == []
-    assert [typed[0][name] for name in away] == [None] * 4
+    assert [typed[0][name] for name in away] == [None] * len(away)
     assert typed[0]["unavailable_columns"] == [*away]
-    assert (typed[1]["tags"], typed[1]["note"]) == ([GONE, "t"], GONE + ".")
-    assert typed[1]["unavailable_columns"] is None
+    assert [(row["note"], row["unavailable_columns"]) for row in typed[1:4]] == [
+        (None, ["note"])
+    ] * 3
+    assert (typed[4]["tags"], typed[4]["note"]) == ([GONE, "t"], GONE + ".")
+    assert [row["unavailable_columns"] for row in typed[4:]] == [None, None]
 
 
 def test_what_changes_no_row_is_set_aside_and_called_so(spark, tmp_path):
@@ -178,6 +196,19 @@ def test_a_delete_has_the_day_of_kafkas_time_where_it_does_not_tell_its_own(spar
     assert [str(row["event_date"]) for row in typed][::2] == ["1970-01-02", "1970-01-02"]
     assert typed[1]["event_date"] == typed[1]["timestamp"].date()
     assert [row["error_class"] for row in bad] == ["event_time"]
+
+
+def test_a_time_that_is_too_far_away_breaks_no_record(spark, tmp_path):
+    """Of the source's clock or of a field: the smallest long is a number as others are."""
+    far = [-(2**63), 2**63 - 1, -(9 * 10**15) - 1, 9 * 10**15 + 1]
+    source = {"snapshot": "false"}
+    events = [event("c", FULL | {"id": t}, source=source | {"ts_ms": t}) for t in (*far, AT_MS)]
+    typed, bad = changes(spark, tmp_path, events)
+    assert bad == []
+    assert [row["source_timestamp"] for row in typed] == [None] * 4 + [AT]
+    day = EventDate("id", datetime(1970, 1, 1).date(), datetime(2100, 1, 1).date(), "quarantine")
+    typed, bad = changes(spark, tmp_path / "by day", events, event_date=day)
+    assert ([r["offset"] for r in typed], {r["error_class"] for r in bad}) == ([4], {"event_time"})
 
 
 def test_what_rows_are_expected_to_meet(spark, tmp_path):
@@ -257,12 +288,24 @@ def test_without_an_envelope_placeholders_are_known_where_the_file_says_so(spark
     assert [row["unavailable_columns"] for row in typed] == [["note"], None]
 
 
+TIME = of("int64", "org.apache.kafka.connect.data.Timestamp")
 NO_EVENTS = {
     "a flattened record": schema(field("id", of("int64")), field("__op", of("string"))),
     "a row that is a text": schema(
         field("after", of("string")), field("op", of("string")), field("source", SOURCE)
     ),
 }
+for name, kind in {"a text": of("string"), "a time": TIME, "a fraction": of("double")}.items():
+    told = schema(field("ts_ms", kind), field("snapshot", of("string")))
+    NO_EVENTS[f"a source's time that is {name}"] = schema(
+        field("after", ROW), field("op", of("string")), field("source", told)
+    )
+NO_EVENTS["an op that is a number"] = schema(
+    field("after", ROW), field("op", of("int32")), field("source", SOURCE)
+)
+NO_EVENTS["a source that is a text"] = schema(
+    field("after", ROW), field("op", of("string")), field("source", of("string"))
+)
 OTHERS = {
     "a heartbeat": schema(
         field("ts_ms", of("int64")), name="io.debezium.connector.common.Heartbeat"
@@ -279,6 +322,23 @@ def test_which_schemas_are_of_debezium(name):
     writers += [WriterSchema(2, json.dumps((NO_EVENTS | OTHERS)[name]), "2", "s:2")]
     merged = reader_schema("value", "connect", writers, None, envelope=True, unavailable=True)
     assert [str(m).split(":")[0] for m in merged.misfits] == ["s"] * (name in NO_EVENTS)
+
+
+def test_what_an_event_says_of_itself_is_a_text_whatever_its_type(spark, tmp_path):
+    """MySQL's connector had a boolean as the mark of a snapshot once."""
+    source = schema(field("ts_ms", of("int64")), field("snapshot", of("boolean")))
+    told = schema(
+        field("after", ROW | {"optional": True}),
+        field("source", source),
+        field("transaction", schema(field("id", of("int64")))),
+        field("op", of("string")),
+    )
+    events = [event("c", FULL, source={"ts_ms": 1, "snapshot": s}) for s in (True, None)]
+    values = [record(told, e | {"transaction": {"id": 7}}) for e in events]
+    job = job_of(tmp_path, values, [part_of(told)], own_columns=OWN)
+    _, typed, bad = decoded(spark, job)
+    assert bad == []
+    assert [(r["snapshot"], r["transaction_id"]) for r in typed] == [("true", "7"), (None, "7")]
 
 
 def test_a_new_field_of_the_row_is_a_new_column_that_nobody_has_asked_for():

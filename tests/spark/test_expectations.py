@@ -94,6 +94,15 @@ def test_what_cannot_be_worked_out_is_null(spark, tmp_path, sql):
     assert spark.session.conf.get("spark.sql.ansi.enabled") == "true"
 
 
+def test_what_spark_fails_for_is_told_by_the_rules_name(spark, tmp_path):
+    """An index of 0 is an error in each mode: of the condition, and of no service."""
+    rules = {"other": "id >= 0", "nth": "element_at(split(value, ','), id::int) = 'a'"}
+    expect = tuple(Expectation(name, sql, "count") for name, sql in rules.items())
+    job = job_of(tmp_path, [order(1, value="a"), order(0)], [PART], expect=expect)
+    with pytest.raises(BadInput, match=r"decode.expect \(nth\): .*INVALID_INDEX_OF_ZERO"):
+        decoded(spark, job)
+
+
 REFUSED = {
     "amounts > 0": "amounts",
     "amount >": "PARSE_SYNTAX_ERROR",

@@ -9,7 +9,8 @@ import pytest
 
 from tests.worlds.build import ID, OTHER_ID
 from tests.worlds.folds import AT, COLUMNS, SEQUENCE, Folds, at, change, place, runs_of, same
-from tideline.model.current import Layout
+from tideline.model.current import Folding, Layout
+from tideline.model.offsets import PartitionIdentity
 
 
 @pytest.fixture
@@ -109,6 +110,64 @@ def test_all_rows_go_at_once(folds):
     folds.fold([at(0, 2), at(4, 7), at(10, 11)])
     holds(folds)
     assert folds.head.live == 2
+
+
+def test_a_value_of_before_all_rows_went_fills_nothing(folds):
+    """In one portion or in several, and where the truncate comes last: as after a delete."""
+    folds.has(change(0, "a", "c", "secret"), change(1, None, "t"))
+    folds.has(change(2, "a", "c", None, 2, lacks=["v"]))
+    for portions in ([at(0, 3)], [at(0, 1), at(1, 2), at(2, 3)], [at(0, 1), at(2, 3), at(1, 2)]):
+        folds.head, folds.files = Folding(), {}
+        for portion in portions:
+            folds.fold([portion])
+        assert folds.table()["a"]["v"] is None, portions
+        holds(folds)
+
+
+@pytest.mark.parametrize("came", ["with the records", "later", "with the topic"])
+def test_all_rows_of_one_partition_say_nothing_of_another_one(folds, came):
+    """A topic that has several partitions is told, whether these have records or not."""
+    folds.has(*(change(n, str(n), "c") for n in range(4)), change(4, None, "t"))
+    folds.has(change(0, "new", "c", partition=1))
+    if came == "with the topic":
+        folds.plan["partitions"] = ((ID, 3),)
+        result = folds.fold([at(0, 5)])
+        assert result.moved == ("all rows went (op t), in a topic of 3 partitions",)
+        return
+    folds.fold([at(0, 5)])
+    before = folds.table()
+    folds.plan["partitions"] = ((ID, 2),) if came == "later" else ()
+    result = folds.fold([at(5, 6)] if came == "later" else [at(0, 1, partition=1)])
+    assert result.moved == ("all rows went (op t), in a topic of 2 partitions",)
+    assert folds.table() == before
+
+
+def test_all_rows_of_an_incarnation_that_is_gone_say_nothing_of_a_later_one(folds):
+    """However many partitions the later one has."""
+    folds.plan |= {"eras": (ID, OTHER_ID), "partitions": ((ID, 1), (OTHER_ID, 3))}
+    folds.has(change(90, "a", "c", "old"), change(91, None, "t"))
+    folds.fold([at(90, 92)])
+    folds.has(*(change(n, str(n), "c", partition=n, topic_id=OTHER_ID) for n in range(3)))
+    folds.fold([at(0, 3, n, topic_id=OTHER_ID) for n in range(3)])
+    holds(folds)
+    assert folds.head.live == 3
+
+
+def test_an_incarnation_that_comes_back_counts_more(folds):
+    """A cluster was swapped, and swapped back: its generations are others by then."""
+    back = PartitionIdentity(ID, 1, 0)
+    folds.has(change(9, "a", "c", "first"), change(3, "a", "u", "other", topic_id=OTHER_ID))
+    folds.plan["eras"] = (ID, OTHER_ID)
+    folds.fold([at(9, 10), at(3, 4, topic_id=OTHER_ID)])
+    assert folds.table()["a"]["v"] == "other"
+    folds.has(change(0, "a", "u", "back", generation=1), change(8, "b", "c", topic_id=OTHER_ID))
+    folds.has(change(1, "b", "d", generation=1))
+    folds.plan |= {"eras": (ID, OTHER_ID, ID), "returns": (back,)}
+    folds.fold([at(0, 2, generation=1)])
+    folds.fold([at(8, 9, topic_id=OTHER_ID)])
+    holds(folds)
+    assert folds.table()["a"]["v"] == "back"
+    assert folds.table()["b"]["is_deleted"]
 
 
 def test_a_new_incarnation_of_the_topic_counts_more(folds):

@@ -214,3 +214,34 @@ def test_a_table_that_is_ordered_by_time_is_swept(harness, spark):
     assert flaws(orders) == ()
     orders.fold("anew", "anew")
     assert orders.rows() == {1: ("b", 1), 3: ("b", 3)}
+
+
+def test_a_snapshot_whose_clock_went_back_keeps_what_it_has_read(harness, spark):
+    """Offsets tell where it began in each partition; of one without a record the earliest time."""
+    orders = Changing(harness, spark, partitions=3)
+    for n in range(1, 4):  # one row in each partition
+        mark = {1: "first", 3: "last"}.get(n, "true")
+        orders.sends(("r", n, "a", n), snapshot=mark, at=AT + n, partition=n - 1)
+    orders.run("one")
+    late = AT + 60_000
+    orders.sends(("r", 1, "again", 1), snapshot="first", at=late, partition=0)
+    for n in (2, 5):
+        orders.sends(("r", n, "again", n), snapshot="true", at=late - 1900, partition=1)
+    orders.sends(("r", 1, "again", 1), snapshot="last", at=late + 5, partition=0)
+    orders.sends(("c", 6, "since", 6), at=late - 1800, partition=2)
+    orders.run("two")
+    assert {key["key_id"] for key in ghosts(orders).keys} == {"3"}
+    sweep(orders, 1)
+    assert orders.rows().keys() == {1, 2, 5, 6}
+    assert flaws(orders) == ()
+
+
+def test_a_clock_that_went_back_behind_the_snapshot_before_is_refused(harness, spark):
+    """Whose record is whose nobody knows then."""
+    orders = Changing(harness, spark, partitions=1)
+    orders.sends(*(("r", n, "a", n) for n in range(3)), snapshot="last", at=AT)
+    orders.sends(*(("r", n, "b", n) for n in range(2)), snapshot="last", at=AT + 1000)
+    orders.sends(("u", 1, "c", 1), at=AT - 1)
+    orders.run("one")
+    with pytest.raises(BadInput, match="the producer's clock went back"):
+        ghosts(orders)

@@ -5,7 +5,7 @@ from tests.simulation.histories import History, play
 OPTIONS = {
     "kafka": {"topics": ["t"]},
     "decode": {"value": {"format": "json"}},
-    "current": {"key": ["k"], "table": {"buckets": 2}},
+    "current": {"key": ["k"], "deletes": {"tombstone": False}, "table": {"buckets": 2}},
     "on_reset": {"retention_loss": "accept_loss"},
 }
 LANDS = (("produce", 0, 0, 6), ("live", 0), ("finish", 0))

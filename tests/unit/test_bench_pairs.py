@@ -7,7 +7,7 @@ import pytest
 from bench.defaults import AS_IT_COMES
 from bench.pairs import estimate, orders
 from devstack.spark_apps import DELTA_SESSION
-from tideline.spark.session import DECODERS, SESSION
+from tideline.spark.session import DECODERS, PINNED, SESSION
 
 
 def test_each_side_goes_first_equally_often():
@@ -52,6 +52,6 @@ def test_what_are_no_pairs_is_refused(ours, others):
 def test_a_peer_as_it_comes_has_none_of_our_sessions_settings():
     """What our session learns to set next has to be set back for it."""
     ours = {**SESSION, **DELTA_SESSION}
-    harmless = {"spark.sql.session.timeZone", f"spark.sql.catalog.{DECODERS}"}
+    harmless = {"spark.sql.session.timeZone", f"spark.sql.catalog.{DECODERS}", *PINNED}
     assert set(AS_IT_COMES) == set(ours) - harmless
     assert all(ours[name] != value for name, value in AS_IT_COMES.items())

@@ -6,11 +6,22 @@ from uuid import UUID
 import pytest
 
 from tests.worlds.build import ID, OTHER_ID
-from tideline.folding.rules import Due, buckets_of_day, drops_of, is_below, is_time, share_now
-from tideline.model.current import BucketState, Floor, Folding
+from tideline.folding.rules import (
+    Due,
+    buckets_of_day,
+    columns_of,
+    comes_below,
+    drops_of,
+    is_time,
+    share_now,
+    wrong_deletes,
+    wrong_key,
+)
+from tideline.model.current import BucketState, Deletes, Floor, Folding
 from tideline.model.offsets import (
     CoordinateRange,
     Coverage,
+    Incarnations,
     OffsetRange,
     PartitionIdentity,
     PlannedRange,
@@ -19,6 +30,7 @@ from tideline.model.offsets import (
 from tideline.rules.advance import late_reads
 
 NEWER = str(UUID(int=99))
+ORDER = Incarnations((OTHER_ID, ID, NEWER))
 
 
 def at(start, end, partition=0, generation=0, topic_id=ID):
@@ -50,6 +62,59 @@ def test_what_was_folded_again_does_not_wait_for_the_schedule():
     folding = Folding(folded_at=NOON)
     share = share_now("0 3 * * *", folding, "UTC", NOON)
     assert is_time(Due((), (at(0, 1),)), folding, share)
+
+
+def named(known=(), **typed):
+    """Names in the current table of a typed table's columns."""
+    found = columns_of([{"name": n, "type": t} for n, t in typed.items()], ["k"], (), known)
+    assert len({c.name.lower() for c in found}) == len(found)
+    return {c.source: c.name for c in found}, found
+
+
+def test_each_column_has_a_name_that_no_other_one_has():
+    """Its own, where the table has no such column; a name once given stays."""
+    twins = dict.fromkeys(("k", "value_bucket", "bucket", "VALUE_BUCKET_2", "Is_Deleted"), "long")
+    names, known = named(**twins)
+    assert names == {
+        "k": "k",
+        "value_bucket": "value_bucket",
+        "bucket": "value_bucket_3",
+        "VALUE_BUCKET_2": "VALUE_BUCKET_2",
+        "Is_Deleted": "value_Is_Deleted",
+    }
+    more = {"value_is_deleted": "long", "_tideline_order": "long", "tideline_rank": "long"}
+    again, _ = named(known, **twins, **more)
+    assert again == names | {
+        "value_is_deleted": "value_value_is_deleted",
+        "_tideline_order": "value__tideline_order",
+        "tideline_rank": "value_tideline_rank",
+    }
+
+
+@pytest.mark.parametrize("name", ["bucket", "IS_DELETED", "offset", "sequence_1", "_tideline_at_k"])
+def test_a_key_that_is_called_as_a_column_of_the_table_is_refused(name):
+    """Of the decoded key as well, which the stream file does not name."""
+    wrong = wrong_key([name], [{"name": name, "type": "long"}], ["at"])
+    assert wrong is not None
+    assert wrong.startswith(f"the current table has a column {name.lower()} of its own")
+    assert wrong_key(["sequence_1"], [{"name": "sequence_1", "type": "long"}]) is None
+
+
+@pytest.mark.parametrize(
+    ("key", "deletes", "wrong"),
+    [
+        (["key_id"], Deletes(tombstones=True), None),
+        (["id"], Deletes(tombstones=True), "id"),
+        (["key_id", "region"], Deletes(tombstones=True), "region"),
+        (["id"], Deletes(tombstones=False), None),
+        (["id"], Deletes(tombstones=True, column="op", equals="d"), None),
+    ],
+)
+def test_a_key_that_no_tombstone_tells_is_refused(key, deletes, wrong):
+    """Where nothing else says that a row is gone, the row would stay for ever."""
+    found = wrong_deletes(key, deletes, ["key_id", "key_other"])
+    assert (found is None) == (wrong is None)
+    assert found is None or found.startswith(f"{wrong} is no column of the decoded key")
 
 
 def identity(partition, generation=0, topic_id=ID):
@@ -89,8 +154,8 @@ def test_rows_that_are_gone_are_dropped_below_what_was_folded():
 def test_what_comes_below_has_all_folded_anew(work, below):
     floors = (Floor(ID, 1, 0, 3), Floor(ID, 0, 1, 7))
     for due in (Due((work,), ()), Due((), (work,))):
-        assert is_below(due, floors, (OTHER_ID, ID)) == below
-        assert not is_below(due, (), (OTHER_ID, ID))
+        assert comes_below(due, floors, ORDER) == below
+        assert not comes_below(due, (), ORDER)
 
 
 @pytest.mark.parametrize(("count", "buckets"), [(1, 4), (3, 4), (2, 5), (4, 4), (9, 4)])

@@ -271,6 +271,25 @@ BROKEN = {
         "current.every",
         "no such date ever comes",
     ),
+    "tombstones that can delete nothing": (
+        CURRENT + "current: {key: [k]}\n",
+        7,
+        "current",
+        "a record without a value has no columns but those of decode.key",
+    ),
+    "a key that is called as the table's bucket": (
+        CURRENT + "current: {key: [k, Bucket], deletes: {tombstone: false}}\n",
+        7,
+        "current",
+        "the current table has a column bucket of its own",
+    ),
+    "a key that is called as the table's order": (
+        CURRENT.replace("}}", "}, tombstones: drop}")
+        + "current: {key: [sequence_1], sequence_by: [at]}\n",
+        7,
+        "current",
+        "the current table has a column sequence_1 of its own",
+    ),
     "an order that a tombstone has no place in": (
         CURRENT + "current: {key: [k], sequence_by: [updated_at]}\n",
         7,

@@ -1,6 +1,6 @@
 """Records that Spark cannot read: finding them, naming them, reading around them."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -13,7 +13,7 @@ from tideline.model.spark_job import Unreadable, readable_layers, within
 from tideline.model.verdicts import POLICIES, valid_choices
 from tideline.rules.incidents import halves, narrow, unreadable_findings, without_rows
 from tideline.rules.resolution import accept_gap
-from tideline.spark.failures import reason_at_a_record
+from tideline.spark.failures import failed_to_decode, failed_to_fold, reason_at_a_record
 
 OVERFLOW = "java.lang.ArithmeticException: long overflow"
 AROUND = """An error occurred while calling o119.save.
@@ -133,6 +133,44 @@ def test_everything_else_may_pass(cause):
     assert reason_at_a_record(AROUND.format(cause)) is None
 
 
+OF_A_VALUE = (
+    "[INVALID_INDEX_OF_ZERO] The index 0 is invalid. An index shall be either < 0 or > 0 (the first"
+    " element has index 1). SQLSTATE: 22003\n== SQL (line 1, position 1) ==\nelement_at(x, n) > 0"
+)
+
+
+@dataclass
+class Decodes:
+    """All that is asked of a job and its plan."""
+
+    transform: str | None = None
+
+    @property
+    def plan(self):
+        return self
+
+
+@pytest.mark.parametrize(
+    ("error", "job", "expected", "told"),
+    [
+        (OF_A_VALUE, Decodes("mine:f"), "BadInput", "decode.transform: mine:f cannot be worked"),
+        (OVERFLOW, Decodes(), "TidelineError", OVERFLOW),
+        (OF_A_VALUE, Decodes(), "TidelineError", "[INVALID_INDEX_OF_ZERO]"),
+        (KeyError("bucket"), Decodes(), "TidelineError", "KeyError: 'bucket'"),
+        (OverflowError("too large"), Decodes(), "TidelineError", "OverflowError: too large"),
+        (f"OutOfMemoryError\n{OF_A_VALUE}", Decodes(), "ServiceAway", "OutOfMemoryError"),
+        ("[FAILED_READ_FILE] SQLSTATE: KD001", Decodes(), "ServiceAway", "FAILED_READ_FILE"),
+    ],
+)
+def test_an_error_of_values_is_never_a_service_that_is_away(error, job, expected, told):
+    """It comes again with each run: whose condition it is has to correct it, or it is our bug."""
+    raised = error if isinstance(error, Exception) else RuntimeError(AROUND.format(error))
+    found = failed_to_decode(None, job, raised)
+    assert (found.error, told in found.message) == (expected, True), found.message
+    of_fold = failed_to_fold(None, None, raised)
+    assert of_fold.error == expected.replace("BadInput", "TidelineError")
+
+
 def test_what_is_left_is_read_in_layers_of_one_piece_per_partition():
     """Spark's source reads one range per partition."""
     ranges = [planned(0, 10), planned(0, 10, partition=1), planned(0, 1, partition=2)]
@@ -228,4 +266,4 @@ def test_a_head_made_of_another_one_never_hides_what_cannot_be_read():
     seen_more = replace(made_from, positions=(position(epoch=4, seen_end=900),))
     state = LedgerState(5, Control("l", "orders"), head=seen_more)
     after = state.with_head(replace(made_from, live_runs=1), made_from=made_from)
-    assert after.head == replace(seen_more, live_runs=1)
+    assert after.head == replace(seen_more, live_runs=1).having_noted_incarnations()

@@ -10,9 +10,25 @@ import pyarrow.parquet as pq
 import fold_changes
 from tests.worlds.build import ID
 from tideline.documents import load
-from tideline.folding.rules import Due, drops_of, is_below
-from tideline.model.current import CurrentColumn, Deletes, Folding, FoldPlan, FoldRecord, Layout
-from tideline.model.offsets import CoordinateRange, OffsetRange, add_coverage, intersect, union
+from tideline.folding.rules import Due, comes_below, drops_of
+from tideline.model.current import (
+    SUMS,
+    CurrentColumn,
+    Deletes,
+    Folding,
+    FoldPlan,
+    FoldRecord,
+    Layout,
+)
+from tideline.model.offsets import (
+    CoordinateRange,
+    Incarnations,
+    OffsetRange,
+    PartitionIdentity,
+    add_coverage,
+    intersect,
+    union,
+)
 from tideline.model.spark_job import BucketFiles, FoldJob, Output
 from tideline.table.written_files import Manifest
 
@@ -83,6 +99,7 @@ class Folds:
             "deletes": Deletes(tombstones=True, column="op", equals="d"),
             "eras": (ID,),
             "order": "offset",
+            "sums": SUMS,
             **plan,
         }
         self.head = Folding()
@@ -107,7 +124,9 @@ class Folds:
         name = f"typed-{self.folds}.parquet"
         pq.write_table(pa.Table.from_pylist([*self.rows.values()], TYPED), typed / name)
         covered = add_coverage(self.head.coverage, ((r.identity, r.offsets) for r in ranges))
-        is_anew |= is_below(Due(tuple(ranges), tuple(again)), self.head.drops, self.plan["eras"])
+        is_anew |= comes_below(
+            Due(tuple(ranges), tuple(again)), self.head.drops, Incarnations(self.plan["eras"])
+        )
         drops = () if is_anew else self.head.drops
         if not self.keeps:
             drops = drops_of(self.head, self.plan["order"], is_anew=is_anew)
@@ -206,7 +225,8 @@ class Folds:
         return made
 
     def _order(self, row):
-        era = self.plan["eras"].index(row["topic_id"])
+        order = Incarnations(self.plan["eras"], self.plan.get("returns", ()))
+        era = order.of(PartitionIdentity(*place(row)[:3]))
         if self.plan["order"] == "sequence":
             return (row["w"], era, row["generation"], row["partition"], row["offset"])
         return (era, row["generation"], row["offset"], row["partition"])

@@ -150,7 +150,8 @@ class Explained(Shape):
 class KeyChange(Shape):
     """One decoded change of a key; `folded` where the current table has it, or a later one.
 
-    `swept`: a later snapshot has not read the row again, and so it counts as a delete.
+    `swept`: a later snapshot has not read the row again, and so it counts as a delete. `truncated`:
+    a later change said that all rows are gone.
     """
 
     topic_id: str
@@ -161,6 +162,7 @@ class KeyChange(Shape):
     deleted: bool
     folded: bool
     swept: bool
+    truncated: bool
     values: dict[str, str | None]
 
 

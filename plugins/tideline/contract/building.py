@@ -324,7 +324,13 @@ def build_ledger(
 def build_explained_key(found: ExplainedKey) -> answers.ExplainedKey:
     """A key's row and its changes."""
     changes = [
-        answers.KeyChange.of(c, deleted=c.is_deleted, folded=c.is_folded, swept=c.is_swept)
+        answers.KeyChange.of(
+            c,
+            deleted=c.is_deleted,
+            folded=c.is_folded,
+            swept=c.is_swept,
+            truncated=c.is_truncated,
+        )
         for c in found.changes
     ]
     return answers.ExplainedKey(

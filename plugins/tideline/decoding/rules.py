@@ -54,7 +54,7 @@ def decode_plan_id(ledger_id: str, stream: str, run_id: str) -> str:
 
 
 def to_decode(head: Head, decoding: Decoding, most: int) -> tuple[CoordinateRange, ...]:
-    """Coordinates that are landed and verified, and not decoded yet.
+    """Coordinates that are landed and verified, and not decoded yet; older incarnations first.
 
     Args:
         head: Its coverage is what is landed.
@@ -63,7 +63,9 @@ def to_decode(head: Head, decoding: Decoding, most: int) -> tuple[CoordinateRang
     """
     found: list[CoordinateRange] = []
     left = most
-    for piece in _difference(head.covered, decoding.covered, head.topic_names):
+    order = head.order_of_incarnations
+    pieces = _difference(head.covered, decoding.covered, head.topic_names)
+    for piece in sorted(pieces, key=lambda r: order.of(r.identity) or 0):
         taken = min(left, len(piece.offsets))
         if taken == 0:
             break

@@ -12,6 +12,7 @@ from dataclasses import replace
 from tideline.errors import (
     AttemptFenced,
     CommitConflict,
+    FoldingHalted,
     Halted,
     ServiceAway,
     VerificationFailed,
@@ -110,12 +111,17 @@ def look(run: RunContext, plan: FoldPlan, only: Sequence[int] = ()) -> FoldResul
 
     Args:
         only: The buckets that are looked at; none for all.
+
+    Raises:
+        FoldingHalted: A change has no place in the order.
     """
     version, _ = standing(run)
     there = {n: files.paths for n, files in files_by_bucket(run, version).items()}
-    return answer_of(
-        run, replace(_job(run, plan, there, "looked"), is_look=True, only=tuple(only)), FoldResult
-    )
+    job = replace(_job(run, plan, there, "looked"), is_look=True, only=tuple(only))
+    result = answer_of(run, job, FoldResult)
+    if result.moved:
+        raise _moved(run, plan, result)
+    return result
 
 
 def _job(
@@ -165,12 +171,16 @@ def _folded(
 def _refuse_moved(run: RunContext, change: TableChange, plan: FoldPlan, result: FoldResult) -> None:
     if result.moved:
         _discard(run, change)
-        expected = "the changes of each key in one partition of the topic"
-        actual = f"changes in several: {first_few(result.moved)}"
-        if plan.order == "sequence":
-            expected = "of each change a place in the order that current.sequence_by declares"
-            actual = f"changes without one: {first_few(result.moved)}"
-        raise halted(run, Finding(kind="key_moved", expected=expected, actual=actual))
+        raise _moved(run, plan, result)
+
+
+def _moved(run: RunContext, plan: FoldPlan, result: FoldResult) -> FoldingHalted:
+    expected = "the changes of each key in one partition of the topic"
+    actual = f"changes in several: {first_few(result.moved)}"
+    if plan.order == "sequence":
+        expected = "of each change a place in the order that current.sequence_by declares"
+        actual = f"changes without one: {first_few(result.moved)}"
+    return halted(run, Finding(kind="key_moved", expected=expected, actual=actual))
 
 
 def _refuse_changed(run: RunContext, change: TableChange, job: FoldJob, result: FoldResult) -> None:

@@ -17,9 +17,10 @@ from tideline.model.current import (
     IS_DELETED,
     Folding,
     FoldPlan,
+    is_below,
     order_names,
 )
-from tideline.model.offsets import PartitionIdentity
+from tideline.model.offsets import PartitionIdentity, PlaceInLog
 from tideline.model.wording import not_among
 
 
@@ -32,6 +33,7 @@ class KeyChange:
         is_deleted: Whether it says that the row is gone.
         is_folded: Whether the current table has it, or a later one.
         is_swept: Whether it is below the floors: a later snapshot has not read the row again.
+        is_truncated: Whether it came before the last change that said that all rows are gone.
         values: The row's columns that it brings, as texts.
     """
 
@@ -43,12 +45,14 @@ class KeyChange:
     is_deleted: bool
     is_folded: bool
     is_swept: bool
+    is_truncated: bool
     values: Mapping[str, str | None]
 
     def __str__(self) -> str:
         gone = "deleted" if self.is_deleted else _text(self.values)
         later = "" if self.is_folded else ", not folded yet"
         later += ", swept" if self.is_swept else ""
+        later += ", truncated" if self.is_truncated else ""
         again = f" of generation {self.generation}" if self.generation else ""
         place = f"{self.partition}@{self.offset}{again}"
         return f"{place}, {self.timestamp:%Y-%m-%d %H:%M:%S}: {gone}{later}"
@@ -122,21 +126,32 @@ def _change(plan: FoldPlan, folding: Folding, change: Mapping[str, Any]) -> KeyC
         is_deleted=is_deleted,
         is_folded=any(r.start_offset <= change["offset"] < r.end_offset for r in folded),
         is_swept=_is_swept(plan, change),
+        is_truncated=_is_truncated(plan, folding, change),
         values=_texts({c.name: change[c.source] for c in plan.columns}),
     )
 
 
 def _is_swept(plan: FoldPlan, change: Mapping[str, Any]) -> bool:
-    place, topic_id = (change["generation"], change["offset"]), change["topic_id"]
-    return topic_id in plan.eras_below(plan.floors) or any(
-        (f.topic_id, f.partition) == (topic_id, change["partition"])
-        and place < (f.generation, f.offset)
-        for f in plan.floors
-    )
+    return is_below(_place_in_log(change), plan.floors, plan.incarnations)
+
+
+def _is_truncated(plan: FoldPlan, folding: Folding, change: Mapping[str, Any]) -> bool:
+    barrier = folding.barrier
+    if barrier is None:
+        return False
+    if plan.order == "time":
+        at = {n: getattr(barrier, n) for n in COORDINATES}
+        return _place(plan, change) < _place(plan, at)
+    return is_below(_place_in_log(change), [barrier], plan.incarnations)
+
+
+def _place_in_log(change: Mapping[str, Any]) -> PlaceInLog:
+    return PlaceInLog(*(change[name] for name in COORDINATES[:-1]))
 
 
 def _place(plan: FoldPlan, change: Mapping[str, Any]) -> tuple[Any, ...]:
-    era = plan.eras.index(change["topic_id"]) if change["topic_id"] in plan.eras else len(plan.eras)
+    era = plan.incarnations.of(_place_in_log(change).identity)
+    era = len(plan.eras) if era is None else era
     sources = {c.name: c.source for c in plan.sequence}
     at = {n: era if n == ERA else change[sources.get(n, n)] for n in order_names(plan)}
     return tuple((value is not None, value) for value in at.values())

@@ -2,33 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
+from tideline.decoding.incarnations import with_incarnations
 from tideline.errors import BadInput, ServiceAway
 from tideline.folding.rules import (
     Due,
     all_of,
+    are_reordered,
     columns_of,
+    comes_below,
     drops_of,
     due,
-    eras_of,
     fold_plan_id,
-    is_below,
     is_time,
     loses_a_barrier,
     once_more,
     sequence_of,
     standing_floors,
     unproven_since,
+    wrong_deletes,
     wrong_key,
     wrong_sequence,
 )
 from tideline.folding.tables import begins_anew, section
-from tideline.landing.context import RunContext, now
+from tideline.landing.context import RunContext, log, now
 from tideline.ledger.state import LedgerState
-from tideline.model.current import Deletes, Floor, Folding, FoldPlan, FoldRecord, Layout, Order
+from tideline.model.current import (
+    SUMS,
+    Deletes,
+    Floor,
+    Folding,
+    FoldPlan,
+    FoldRecord,
+    Layout,
+    Order,
+)
 from tideline.model.decoding import OF_ENVELOPE, OWN_COLUMNS, UNAVAILABLE
 from tideline.model.incident import decided
+from tideline.model.offsets import Incarnations, partition_counts
 from tideline.stream.decoding import Decode
 from tideline.table.schema import Field
 
@@ -55,6 +68,7 @@ def plan_fold(
         BadInput: The table is another one, or the key is none.
         ServiceAway: A store is away.
     """
+    state = with_incarnations(run, state)
     decoding, folding, topic = state.decoding, state.folding, _topic(run)
     layout = _layout(run, state)
     if layout is None:
@@ -68,13 +82,14 @@ def plan_fold(
         work = Due((*work.ranges, *more), work.again)
     by_time = decided(folding.incidents, "key_moved", "by_time")
     refolds = by_time or decided(folding.incidents, "current_changed", "refold")
-    is_anew |= is_new or refolds is not None or loses_a_barrier(work, folding)
+    if reasons := list(_reasons_for_all(folding, work, state.head.order_of_incarnations)):
+        log.warning("the current table is folded anew, once: %s", "; ".join(reasons))
+    is_anew |= bool(is_new or reasons or refolds is not None)
     order = _order(folding, layout, is_by_time=by_time is not None)
     floors = sweep or standing_floors(folding.floors, decoding)
     if order == "sequence":  # a change may be newer, and come below
         floors = ()
     is_anew |= not sweep and floors != folding.floors
-    is_anew |= is_below(work, folding.drops, folding.eras)
     is_due = work.is_anything and (before or is_time(work, folding, every))
     if not (is_anew or is_due or sweep):
         return None
@@ -86,9 +101,22 @@ def plan_fold(
     is_drop = drops != folding.drops
     folding = replace(folding, floors=floors, order=order, drops=drops)
     plan = _plan(run, state, folding, layout, work, is_anew=is_anew)
+    _refuse_deletes(run, state, plan)
     if sweep:  # which heals
         plan = replace(plan, unproven_since=None)
-    return replace(plan, is_sweep=bool(sweep), is_drop=is_drop)
+    return replace(plan, is_sweep=bool(sweep), is_drop=is_drop, sums=SUMS)
+
+
+def _reasons_for_all(folding: Folding, work: Due, order: Incarnations) -> Iterator[str]:
+    """Why what stands in the table counts for nothing, in words; nothing where it counts."""
+    if folding.has_old_sums:
+        yield "its sums are of an older kind"
+    if are_reordered(folding, order):
+        yield "incarnations of the topic came in another order than they were folded in"
+    if loses_a_barrier(work, folding):
+        yield "the change that said that all rows are gone is another one, or gone"
+    if comes_below(work, folding.drops, order):
+        yield "a change comes below what was dropped"
 
 
 def _order(folding: Folding, layout: Layout, *, is_by_time: bool) -> Order:
@@ -108,6 +136,7 @@ def plan_look(run: RunContext, state: LedgerState, *, is_exact: bool = True) -> 
     Raises:
         BadInput: It has to, and a fold is under way, or changes are others since.
     """
+    state = with_incarnations(run, state)
     folding, topic = state.folding, _topic(run)
     if folding.layout is None:
         return None
@@ -148,7 +177,7 @@ def _plan(
     own |= {UNAVAILABLE} if has_unavailable else set()
     sequence = sequence_of(layout.sequence, columns)
     names = [c.name for c in sequence]
-    at = now()
+    at, head, order = now(), state.head, state.head.order_of_incarnations
     return FoldPlan(
         plan_id=fold_plan_id(state.control.ledger_id, run.stream.stream, run.run_id, folding.folds),
         run_id=run.run_id,
@@ -164,13 +193,16 @@ def _plan(
         has_unavailable=has_unavailable,
         has_truncates=decode.value.envelope is not None,
         deletes=_deletes(run, columns),
-        eras=eras_of(folding, state.decoding, state.head),
+        eras=order.ids,
+        returns=order.returns,
+        partitions=tuple(partition_counts(head.identities).items()),
         order=folding.order,
         barrier=None if is_anew else folding.barrier,
         floors=folding.floors,
         sequence=sequence,
         drops=folding.drops,
-        unproven_since=unproven_since(folding, state.head, at),
+        unproven_since=unproven_since(folding, head, at),
+        sums=folding.sums,
         table_uri=section(run).table.uri,
         by=run.request.by,
     )
@@ -196,9 +228,9 @@ def _layout(run: RunContext, state: LedgerState) -> Layout | None:
         key = [] if part is None else [c.name for c in part.reader.in_table]
     if not key:  # no key has come yet
         return None
-    if (wrong := wrong_key(key, columns)) is not None:
-        raise BadInput(f"stream {run.stream.stream}: current.key: {wrong}. Nothing was folded")
     sequence = section(run).sequence_by or ()
+    if (wrong := wrong_key(key, columns, sequence)) is not None:
+        raise BadInput(f"stream {run.stream.stream}: current.key: {wrong}. Nothing was folded")
     if (wrong := wrong_sequence(sequence, columns)) is not None:
         raise BadInput(
             f"stream {run.stream.stream}: current.sequence_by: {wrong}. Nothing was folded"
@@ -228,6 +260,18 @@ def _deletes(run: RunContext, columns: tuple[Field, ...]) -> Deletes:
     if "__deleted" in names:
         return Deletes(tombstones, "__deleted", "true")
     return Deletes(tombstones)
+
+
+def _refuse_deletes(run: RunContext, state: LedgerState, plan: FoldPlan) -> None:
+    """Refuse a key whose rows nothing could ever delete.
+
+    Raises:
+        BadInput: It is one.
+    """
+    part = state.decoding.part("key")
+    told = [] if part is None else [c.name for c in part.reader.in_table]
+    if (wrong := wrong_deletes(plan.layout.key, plan.deletes, told)) is not None:
+        raise BadInput(f"stream {run.stream.stream}: current.key: {wrong}. Nothing was folded")
 
 
 def _decode(run: RunContext) -> Decode:

@@ -15,12 +15,25 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
-from tideline.model.current import BUCKET, IS_DELETED, CurrentColumn, Floor, Folding, Layout, Order
+from tideline.model.current import (
+    BUCKET,
+    INNER,
+    IS_DELETED,
+    CurrentColumn,
+    Deletes,
+    Floor,
+    Folding,
+    Layout,
+    Order,
+    is_below,
+    taken_by_table,
+)
 from tideline.model.decoding import Decoding, without_case
 from tideline.model.head import Head
 from tideline.model.offsets import (
     CoordinateRange,
     Coverage,
+    Incarnations,
     Intervals,
     PartitionIdentity,
     by_identity,
@@ -137,24 +150,24 @@ def loses_a_barrier(work: Due, folding: Folding) -> bool:
     """Whether the change that said that all rows are gone is gone itself, or another one."""
     barrier = folding.barrier
     return barrier is not None and any(
-        (r.topic_id, r.generation, r.partition)
-        == (barrier.topic_id, barrier.generation, barrier.partition)
-        and r.start_offset <= barrier.offset < r.end_offset
+        r.identity == barrier.identity and r.start_offset <= barrier.offset < r.end_offset
         for r in work.again
     )
 
 
-def is_below(work: Due, floors: Sequence[Floor], eras: Sequence[str]) -> bool:
+def comes_below(work: Due, floors: Sequence[Floor], order: Incarnations) -> bool:
     """Whether a change below floors is to be folded, or is another one, or gone."""
-    if not floors:
-        return False
-    older = eras[: eras.index(floors[0].topic_id)]
-    at = {(f.topic_id, f.partition): (f.generation, f.offset) for f in floors}
-    return any(
-        r.topic_id in older
-        or (r.generation, r.start_offset) < at.get((r.topic_id, r.partition), (0, 0))
-        for r in (*work.ranges, *work.again)
-    )
+    firsts = (r.identity.at(r.start_offset) for r in (*work.ranges, *work.again))
+    return any(is_below(first, floors, order) for first in firsts)
+
+
+def are_reordered(folding: Folding, order: Incarnations) -> bool:
+    """Whether incarnations whose changes are folded came in another order than it was thought."""
+    known = Incarnations(folding.eras, folding.returns)
+    pairs = {(known.of(i), order.of(i)) for i in folding.covered}
+    then = [old for old, _ in pairs if old is not None]
+    now = [new for old, new in sorted((o, n) for o, n in pairs if o is not None and n is not None)]
+    return len({*then}) < len(then) or now != sorted({*now})
 
 
 def drops_of(folding: Folding, order: Order, *, is_anew: bool) -> tuple[Floor, ...]:
@@ -170,7 +183,7 @@ def drops_of(folding: Folding, order: Order, *, is_anew: bool) -> tuple[Floor, .
         return ()
     if not is_anew and folding.deleted <= _MANY_DELETED * (folding.live + folding.deleted):
         return folding.drops
-    newest = newest_logs(folding.covered, folding.eras[-1])
+    newest = newest_logs(folding.covered, Incarnations(folding.eras, folding.returns))
     found = (
         Floor(i.topic_id, i.generation, i.partition, folding.covered[i][-1].end_offset)
         for i in newest
@@ -179,17 +192,19 @@ def drops_of(folding: Folding, order: Order, *, is_anew: bool) -> tuple[Floor, .
 
 
 def newest_logs(
-    covered: Iterable[PartitionIdentity], topic_id: str
+    covered: Iterable[PartitionIdentity], order: Incarnations
 ) -> tuple[PartitionIdentity, ...]:
-    """Of each partition of a topic id the log of the last generation."""
-    return tuple({i.partition: i for i in sorted(covered) if i.topic_id == topic_id}.values())
+    """Of each partition of the newest incarnation among them the log of the last generation."""
+    eras = {i: order.of(i) or 0 for i in sorted(covered)}
+    newest = max(eras.values(), default=0)
+    return tuple({i.partition: i for i, era in eras.items() if era == newest}.values())
 
 
 def standing_floors(floors: Iterable[Floor], decoding: Decoding) -> tuple[Floor, ...]:
     """The floors, or none where the snapshot is not decoded any more, after a rewind."""
     decoded, known, is_there = decoding.covered, tuple(floors), False
     for f in known:
-        ranges = decoded.get(PartitionIdentity(f.topic_id, f.generation, f.partition), ())
+        ranges = decoded.get(f.identity, ())
         if not any(r.start_offset <= f.offset <= r.end_offset for r in ranges):
             return ()
         is_there |= any(r.start_offset <= f.offset < r.end_offset for r in ranges)
@@ -206,15 +221,6 @@ def unproven_since(folding: Folding, head: Head, at: datetime) -> datetime | Non
     healed = folding.healed if folding.floors else ()
     lost = head.lost_deletes
     return None if not lost or lost == healed else folding.unproven_since or at
-
-
-def eras_of(folding: Folding, decoding: Decoding, head: Head) -> tuple[str, ...]:
-    """Ids of the topic and of those that it has replaced, oldest first; a place given stays."""
-    known = [*folding.eras]
-    order = [p.topic_id for p in (*head.retired, *head.positions)]
-    found = dict.fromkeys(c.identity.topic_id for c in decoding.coverage)
-    new = [i for i in found if i not in known]
-    return (*known, *sorted(new, key=lambda i: order.index(i) if i in order else -1))
 
 
 def columns_of(
@@ -234,20 +240,46 @@ def columns_of(
         beside: Names of the table's columns that order changes.
     """
     types = {str(c["name"]): c["type"] for c in typed}
-    names, reserved = {c.source: c.name for c in known}, {IS_DELETED, BUCKET, *beside}
+    names, others = {c.source: c.name for c in known}, {*map(without_case, types)}
+    taken = {IS_DELETED, BUCKET, *beside, *map(without_case, names.values())}
     rows = [n for n in types if n not in own and n not in key]
     order = [*key, *(c.source for c in known if c.source in rows), *rows]
     found = []
     for source in dict.fromkeys(order):
-        is_taken = without_case(source) in reserved
-        name = names.get(source) or (f"value_{source}" if is_taken else source)
+        name, number = names.get(source, source), 1
+        while source not in names and (
+            without_case(name) in taken
+            or name.lower().startswith((INNER, "tideline_"))
+            or (number > 1 and without_case(name) in others)
+        ):
+            name = f"value_{source}" if number == 1 else f"value_{source}_{number}"
+            number += 1
+        taken.add(without_case(name))
         found.append(CurrentColumn(name, source, types[source]))
     return tuple(found)
 
 
-def wrong_key(key: Sequence[str], typed: Sequence[Mapping[str, object]]) -> str | None:
+def wrong_key(
+    key: Sequence[str], typed: Sequence[Mapping[str, object]], sequence: Sequence[str] = ()
+) -> str | None:
     """What is wrong with a key, in words; None where nothing is."""
-    return _wrong(key, typed, KEY_TYPES)
+    return taken_by_table(key, sequence) or _wrong(key, typed, KEY_TYPES)
+
+
+def wrong_deletes(key: Sequence[str], deletes: Deletes, told: Sequence[str]) -> str | None:
+    """What is wrong with a key where only a record without a value deletes, in words; or None.
+
+    Args:
+        told: Columns of the decoded key: all that such a record has.
+    """
+    untold = [n for n in key if n not in told]
+    if not (deletes.tombstones and deletes.column is None and untold):
+        return None
+    return (
+        f"{untold[0]} is no column of the decoded key, and a record without a value has no others:"
+        f" it could delete no row; those of the key: {', '.join(told) or 'none'}. Next: a key of"
+        " these, deletes.when, or deletes: {tombstone: false} where no such records come"
+    )
 
 
 def wrong_sequence(names: Sequence[str], typed: Sequence[Mapping[str, object]]) -> str | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tideline.decoding.incarnations import learn_incarnations
 from tideline.decoding.steps import finish_open
 from tideline.errors import BadInput, VerificationFailed
 from tideline.failpoints import reach
@@ -50,6 +51,7 @@ def fold_changes(run: RunContext, asked: FoldRequest | None = None) -> FoldRecor
         return None
     with run.ledger.lease("decoder"):
         finish_open(run)
+        learn_incarnations(run)
         left = run.ledger.read().folding.open
         if left is not None:
             found = _recovered(run, left)

@@ -1,15 +1,18 @@
 """Rows that a later snapshot has not read again: their deletes were lost. Listed first, then swept.
 
 A snapshot reads every row of the source. So a row whose last change came before the snapshot began
-is not there any more. Where it began is told by Kafka's time of its first record: whatever has this
-time or a later one belongs to it, or came after. One that goes on beside the changes
-(`incremental`) says nothing of what is gone.
+is not there any more. Where it began is told in each partition by its first record there. Only a
+partition without a record of it is asked for Kafka's times: what has the time of any record of the
+snapshot, or of what came after it, or a later one, came after it as well. Clocks go back, so the
+earliest of these times counts. A snapshot that goes on beside the changes (`incremental`) says
+nothing of what is gone.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Iterable, Mapping
+from dataclasses import astuple, dataclass
+from datetime import datetime, timedelta
 
 from tideline.errors import BadInput
 from tideline.folding.execution import execute
@@ -19,7 +22,14 @@ from tideline.folding.steps import verify_current
 from tideline.folding.tables import table_of
 from tideline.landing.context import RunContext
 from tideline.model.current import Floor, FoldRecord
-from tideline.model.offsets import OffsetRange, PartitionIdentity, by_identity, intersect, subtract
+from tideline.model.offsets import (
+    OffsetRange,
+    PartitionIdentity,
+    PlaceInLog,
+    by_identity,
+    intersect,
+    subtract,
+)
 from tideline.model.wording import first_few
 
 _CREATE_TIME = 0
@@ -28,6 +38,9 @@ SHOWN = 20
 """So many keys are shown."""
 _FIRST, _LAST = ("first", "first_in_data_collection"), ("last", "last_in_data_collection")
 """Marks of a whole snapshot's first and last record (debezium-core, SnapshotRecord)."""
+_WHOLE = ("true", *_FIRST, *_LAST)
+_TICK = timedelta(microseconds=1)
+"""Of times in a table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +88,15 @@ def find_ghosts(run: RunContext) -> Ghosts:
         )
     if due(state.decoding, state.folding, "").is_anything:
         raise BadInput(f"stream {name}: not everything is folded yet: tideline fold FILE first")
-    topic_id = plan.eras[-1]
-    began, ended = _snapshot(run, topic_id)
-    if began is None or ended is None:
+    logs = newest_logs(state.decoding.covered, plan.incarnations)
+    topic_id = logs[0].topic_id
+    snapshot = _snapshot(run, topic_id)
+    if snapshot is None:
         raise BadInput(
             f"stream {name}: no whole snapshot is decoded: no record has the mark"
             f" {' or '.join(_LAST)}"
         )
-    floors = _floors(run, topic_id, began)
+    floors = _floors(run, logs, snapshot)
     if len(floors) > 1 and run.table.has_other("timestamp_type", _CREATE_TIME):
         raise BadInput(
             f"stream {name}: its records have the brokers' times (message.timestamp.type:"
@@ -94,9 +108,10 @@ def find_ghosts(run: RunContext) -> Ghosts:
             f"stream {name}: since the snapshot began, {why}: its rows would look as if they were"
             " gone"
         )
-    rows, first = table_of(run).below(floors, plan.eras[:-1], plan.layout.key, SHOWN)
+    older = {*plan.eras} - {topic_id}  # later ones have no row yet
+    rows, first = table_of(run).below(floors, sorted(older), plan.layout.key, SHOWN)
     keys = ({n: None if v is None else str(v) for n, v in key.items()} for key in first)
-    return Ghosts(began, ended, floors, rows, tuple(keys))
+    return Ghosts(snapshot.began, snapshot.ended, floors, rows, tuple(keys))
 
 
 def sweep(run: RunContext, rows: int) -> tuple[Ghosts, FoldRecord | None]:
@@ -126,28 +141,70 @@ def sweep(run: RunContext, rows: int) -> tuple[Ghosts, FoldRecord | None]:
     return ghosts, verify_current(run)
 
 
-def _snapshot(run: RunContext, topic_id: str) -> tuple[datetime | None, datetime | None]:
-    """Kafka's times of the first and the last record of the last whole snapshot.
+@dataclass(frozen=True, slots=True)
+class _Snapshot:
+    """Kafka's times of the last whole snapshot.
 
-    A snapshot of one row has no first record but its last.
+    Args:
+        began, ended: Of its first and its last record; a snapshot of one row has no first one.
+        before: Of the last record of the whole snapshot before it; None for none.
     """
+
+    began: datetime
+    ended: datetime
+    before: datetime | None
+
+
+def _snapshot(run: RunContext, topic_id: str) -> _Snapshot | None:
     assert run.typed is not None
     table = run.typed.decoded
     ended = table.newest_marked(topic_id, "snapshot", _LAST, None)
     if ended is None:
-        return None, None
-    return table.newest_marked(topic_id, "snapshot", _FIRST, ended) or ended, ended
+        return None
+    began = table.newest_marked(topic_id, "snapshot", _FIRST, ended) or ended
+    before = table.newest_marked(topic_id, "snapshot", _LAST, began - _TICK)
+    return _Snapshot(began, ended, before)
 
 
-def _floors(run: RunContext, topic_id: str, began: datetime) -> tuple[Floor, ...]:
-    """The first offset of each partition with that time or a later one; otherwise its end."""
+def _floors(
+    run: RunContext, logs: Iterable[PartitionIdentity], snapshot: _Snapshot
+) -> tuple[Floor, ...]:
+    """Where the snapshot begins in each partition; its end if no record is of it or came after.
+
+    Raises:
+        BadInput: A clock went back behind the snapshot before this one: which records are of which,
+            nobody knows.
+    """
     assert run.typed is not None
-    covered = run.ledger.read().decoding.covered
-    first = run.typed.decoded.first_since(began)
-    return tuple(
-        Floor(i.topic_id, i.generation, i.partition, first.get(i, covered[i][-1].end_offset))
-        for i in newest_logs(covered, topic_id)
-    )
+    table, covered = run.typed.decoded, run.ledger.read().decoding.covered
+    ends = [i.at(covered[i][-1].end_offset) for i in logs]
+    marked = _lowest(ends, table.first_since(snapshot.before, "snapshot", _WHOLE))
+    earliest = table.earliest_from(marked)
+    if snapshot.before is not None and earliest is not None and earliest <= snapshot.before:
+        raise BadInput(
+            f"stream {run.stream.stream}: a record that came after the snapshot began has Kafka's"
+            f" time {earliest:%Y-%m-%d %H:%M:%S}, and the snapshot before ended at"
+            f" {snapshot.before:%H:%M:%S}: the producer's clock went back, and where this snapshot"
+            " began nobody knows. Nothing was swept. Next: have the connector make another snapshot"
+        )
+    since = _lowest(ends, table.first_since(min(snapshot.began, earliest or snapshot.began)))
+    lowest = {(p.topic_id, p.partition): p for p in ends}
+    for found in (*marked, *since):
+        known = lowest[found.topic_id, found.partition]
+        lowest[found.topic_id, found.partition] = found if found.is_before(known) else known
+    return tuple(Floor(*astuple(p)) for p in lowest.values())
+
+
+def _lowest(
+    ends: Iterable[PlaceInLog], firsts: Mapping[PartitionIdentity, int]
+) -> tuple[PlaceInLog, ...]:
+    """Of each of these partitions the lowest place that was found, over all generations."""
+    found: dict[tuple[str, int], PlaceInLog] = {}
+    partitions = {(p.topic_id, p.partition) for p in ends}
+    for log in sorted(firsts):
+        if (log.topic_id, log.partition) in partitions:
+            found.setdefault((log.topic_id, log.partition), log.at(firsts[log]))
+    return tuple(found.values())
 
 
 def _not_read(run: RunContext, floors: tuple[Floor, ...]) -> str | None:

@@ -28,8 +28,8 @@ from tideline.model.offsets import Coverage
 from tideline.table.schema import current_columns
 
 Engine = Literal["spark", "duckdb", "trino"]
-_ERA, _RANK, _LAST = "tideline_era", "tideline_rank", "tideline_last"
-_GONE, _TRUNCATES = "tideline_gone", "tideline_truncates"
+_ERA, _LAST, _TRUNCATES = "tideline_era", "tideline_last", "tideline_truncates"
+_LIFE, _SPELL, _UNTIL = "tideline_life", "tideline_spell", "tideline_until"
 _FILLED, _CAME = "tideline_filled_", "tideline_came_"
 """Names that no table has."""
 
@@ -100,7 +100,10 @@ def view_of(
         if engine == "duckdb":  # it knows no Hadoop
             current, typed = (uri.replace("s3a://", "s3://", 1) for uri in (current, typed))
         names = (dialect.table.format(current), dialect.table.format(typed))
-    query = Query(plan, dialect, *names)
+    assert run.current is not None
+    there = {c["name"] for c in run.current.columns()}
+    lacking = tuple(str(f["name"]) for f in current_columns(plan) if f["name"] not in there)
+    query = Query(plan, dialect, *names, lacking)
     if is_history:
         return query.history()
     return query.now(state.folding.coverage, state.folding.barrier)
@@ -113,80 +116,127 @@ class Query:
     Args:
         plan: What the columns are, and how they are ordered.
         current, typed: The tables, in the engine's words.
+        lacking: Columns that the next fold adds to the current table.
     """
 
     plan: FoldPlan
     dialect: Dialect
     current: str
     typed: str
+    lacking: tuple[str, ...] = ()
 
     def now(self, folded: tuple[Coverage, ...], barrier: Barrier | None) -> str:
         """One row for each key that is there."""
-        q, keys = self.dialect.name, self._names(self.plan.layout.key)
+        q = self.dialect.name
         named = [q(n) for n in self._columns()]
-        of_key = f"PARTITION BY {keys} ORDER BY"
-        came = {n: f"({_RANK} > {_GONE} AND NOT {self._lacks(n)})" for n in self._fillable()}
-        filled = [
-            part
-            for n, has in came.items()
-            for part in (
-                f"first_value(CASE WHEN {has} THEN {q(n)} END) OVER ({of_key} CASE WHEN {has}"
-                f" THEN 0 ELSE 1 END, {_RANK} DESC) AS {q(_FILLED + n)}",
-                f"max(CASE WHEN {has} THEN 1 ELSE 0 END) OVER (PARTITION BY {keys})"
-                f" AS {q(_CAME + n)}",
-            )
-        ]
-        gone = f"max(CASE WHEN {IS_DELETED} THEN {_RANK} ELSE 0 END) OVER (PARTITION BY {keys})"
-        place = ", ".join(q(n) for n in self._place())
         rows = ", ".join(self._value(n) for n in self._columns())
-        since = self._after_barrier("b", barrier)
-        is_key = " OR ".join(f"{q(n)} IS NOT NULL" for n in self.plan.layout.key)
+        stays = self._stays("u") if self._truncates else ""
+        added = "".join(f", NULL AS {q(n)}" for n in self.lacking)
         return f"""WITH unfolded AS (
   SELECT {", ".join(self._of_typed(self._below()))}
   FROM {self.typed}
   WHERE NOT ({self._folded(folded)})
 ),
-{self._truncated()}numbered AS (
-  SELECT *, row_number() OVER ({of_key} {place}) AS {_RANK},
-    row_number() OVER ({of_key} {", ".join(f"{q(n)} DESC" for n in self._place())}) AS {_LAST}
-  FROM unfolded WHERE ({is_key})
+{self._truncated("unfolded", barrier)}living AS (
+  SELECT u.* FROM unfolded AS u WHERE ({self._is_key()}){stays}
 ),
-changed AS (
-  SELECT *, {gone} AS {_GONE} FROM numbered
-),
-latest AS (
-  SELECT {", ".join(["*", *filled])} FROM changed
-),
+{self._lives((), f"row_number() OVER ({self._of_key(())} {self._descending()}) AS {_LAST}")}
 standing AS (
-  SELECT *, {self._era()} AS {_ERA} FROM {self.current}
+  SELECT u.* FROM (SELECT *, {self._era()} AS {_ERA}{added} FROM {self.current}) AS u
+  WHERE TRUE{stays}
 ),
 united AS (
-  SELECT {", ".join(named)}, {_ERA}, {IS_DELETED} FROM standing AS c
-  WHERE NOT EXISTS (SELECT 1 FROM latest AS l WHERE {self._same_key()})
+  SELECT {", ".join(named)}, {IS_DELETED} FROM standing AS c
+  WHERE NOT EXISTS (SELECT 1 FROM filled AS l WHERE {self._same_key()})
   UNION ALL
-  SELECT {rows}, CASE WHEN {self._takes()} THEN l.{_ERA} ELSE c.{_ERA} END AS {_ERA},
-    CASE WHEN {self._takes()} THEN l.{IS_DELETED} ELSE c.{IS_DELETED} END AS {IS_DELETED}
-  FROM latest AS l LEFT JOIN standing AS c ON {self._same_key()} WHERE l.{_LAST} = 1
+  SELECT {rows}, CASE WHEN {self._takes()} THEN l.{IS_DELETED} ELSE c.{IS_DELETED} END AS
+    {IS_DELETED}
+  FROM filled AS l LEFT JOIN standing AS c ON {self._same_key()} WHERE l.{_LAST} = 1
 )
-SELECT {", ".join(named)} FROM united AS b WHERE NOT {IS_DELETED}{since}
+SELECT {", ".join(named)} FROM united WHERE NOT {IS_DELETED}
 """
 
     def history(self) -> str:
         """Each row of each key, from when to when it was so; `valid_to` is exclusive."""
-        q, keys = self.dialect.name, self._names(self.plan.layout.key)
-        place = ", ".join(q(n) for n in self._place())
-        over = f"OVER (PARTITION BY {keys} ORDER BY {place})"
-        at = q("timestamp")
-        named = ", ".join(q(n) for n in self._columns() if n != "timestamp")
-        is_key = " OR ".join(f"{q(n)} IS NOT NULL" for n in self.plan.layout.key)
+        q, at = self.dialect.name, self.dialect.name("timestamp")
+        names = [n for n in self._columns() if n != "timestamp"]
+        named = ", ".join(
+            f"{q(_FILLED + n)} AS {q(n)}" if n in self._fillable() else q(n) for n in names
+        )
+        until = f"lead({at}) OVER ({self._of_key((_LIFE,))} {self._ascending()})"
+        if not self._truncates:
+            return f"""WITH living AS (
+  SELECT {", ".join(self._of_typed(()))}, 0 AS {_LIFE} FROM {self.typed} WHERE ({self._is_key()})
+),
+{self._lives((_LIFE,), f"{until} AS valid_to").rstrip(",")}
+SELECT {named}, {at} AS valid_from, valid_to FROM filled WHERE NOT {IS_DELETED}
+"""
+        place = ", ".join(q(n) for n in (*COORDINATES[:-1],))
+        same = " AND ".join(f"u.{q(n)} = e.{q(n)}" for n in COORDINATES[:-1])
+        ended = ", ".join(f"u.{q(n)}" for n in COORDINATES[:-1])
         return f"""WITH changed AS (
   SELECT {", ".join(self._of_typed(()))} FROM {self.typed}
 ),
-numbered AS (
-  SELECT *, lead({at}) {over} AS valid_to FROM changed WHERE ({is_key})
-)
-SELECT {named}, {at} AS valid_from, valid_to FROM numbered WHERE NOT {IS_DELETED}
+truncated AS (
+  SELECT {self._names(self._place())}, {at} AS {_UNTIL},
+    row_number() OVER (ORDER BY {self._ascending()}) AS {_LIFE}
+  FROM changed WHERE {_TRUNCATES}
+),
+ended AS (
+  SELECT {ended}, min(t.{_LIFE}) AS {_LIFE}
+  FROM changed AS u JOIN truncated AS t ON {self._is_truncated("u", "t")} GROUP BY {ended}
+),
+living AS (
+  SELECT u.*, coalesce(e.{_LIFE}, 0) AS {_LIFE}, t.{_UNTIL} FROM changed AS u
+  LEFT JOIN (SELECT {place}, {_LIFE} FROM ended) AS e ON {same}
+  LEFT JOIN (SELECT {_LIFE} AS {_LAST}, {_UNTIL} FROM truncated) AS t ON t.{_LAST} = e.{_LIFE}
+  WHERE ({self._is_key()})
+),
+{self._lives((_LIFE,), f"coalesce({until}, {_UNTIL}) AS valid_to").rstrip(",")}
+SELECT {named}, {at} AS valid_from, valid_to FROM filled WHERE NOT {IS_DELETED}
 """
+
+    def _lives(self, life: tuple[str, ...], more: str) -> str:
+        """`filled`: the changes of `living`, each with the values that it did not bring.
+
+        A key's life ends with a delete, and with a change that says that all rows are gone: values
+        come from changes of the same life only.
+
+        Args:
+            life: The column that tells lives apart which a truncate has ended, if there is one.
+            more: One more column.
+        """
+        q, names = self.dialect.name, self._fillable()
+        over = "ROWS UNBOUNDED PRECEDING) AS"
+        spell = f"sum(CASE WHEN {IS_DELETED} THEN 1 ELSE 0 END)"
+        came = [
+            f"sum(CASE WHEN {IS_DELETED} OR {self._lacks(n)} THEN 0 ELSE 1 END) OVER"
+            f" ({self._of_key((*life, _SPELL))} {self._ascending()} {over} {q(_CAME + n)}"
+            for n in names
+        ]
+        filled = [
+            f"first_value(CASE WHEN {q(_CAME + n)} > 0 THEN {q(n)} END) OVER"
+            f" ({self._of_key((*life, _SPELL, q(_CAME + n)))} {self._ascending()}"
+            f" {over} {q(_FILLED + n)}"
+            for n in names
+        ]
+        return f"""spells AS (
+  SELECT *, {spell} OVER ({self._of_key(life)} {self._ascending()} {over} {_SPELL}, {more}
+  FROM living
+),
+came AS (
+  SELECT {", ".join(["*", *came])} FROM spells
+),
+filled AS (
+  SELECT {", ".join(["*", *filled])} FROM came
+),"""
+
+    def _of_key(self, more: tuple[str, ...]) -> str:
+        keys = self._names(self.plan.layout.key)
+        return f"PARTITION BY {', '.join([keys, *more])} ORDER BY"
+
+    def _is_key(self) -> str:
+        return " OR ".join(f"{self.dialect.name(n)} IS NOT NULL" for n in self.plan.layout.key)
 
     def _columns(self) -> list[str]:
         """The view's columns: the table's, without those of deleted rows and buckets."""
@@ -207,9 +257,13 @@ SELECT {named}, {at} AS valid_from, valid_to FROM numbered WHERE NOT {IS_DELETED
 
     def _era(self) -> str:
         """A later incarnation of the topic counts more; one that nobody knows yet the most."""
-        known = self.plan.eras
-        cases = " ".join(f"WHEN {self.dialect.literal(t)} THEN {n}" for n, t in enumerate(known))
-        return f"CASE topic_id {cases} ELSE {len(known)} END"
+        text, cases = self.dialect.literal, list[str]()
+        for topic_id, partition, generation, n in reversed(self.plan.incarnations.conditions):
+            of_log = f" AND {self.dialect.name('partition')} = {partition}"
+            of_log += f" AND generation >= {generation}"
+            is_its = f"topic_id = {text(topic_id)}{'' if partition is None else of_log}"
+            cases.append(f"WHEN {is_its} THEN {n}")
+        return f"CASE {' '.join(cases)} ELSE {len(self.plan.eras)} END"
 
     def _of_typed(self, also: Sequence[str]) -> list[str]:
         """The view's columns of a typed row, whether it deletes, and its incarnation.
@@ -233,7 +287,10 @@ SELECT {named}, {at} AS valid_from, valid_to FROM numbered WHERE NOT {IS_DELETED
         """Whether a change is below the floors; as the fold has it."""
         q, text = self.dialect.name, self.dialect.literal
         return [
-            *(f"topic_id = {text(t)}" for t in self.plan.eras_below(self.plan.floors)),
+            *(
+                f"{self._era()} < {self.plan.incarnations.of(floor.identity)}"
+                for floor in self.plan.floors[:1]
+            ),
             *(
                 f"(topic_id = {text(f.topic_id)} AND {q('partition')} = {f.partition} AND"
                 f" (generation < {f.generation} OR generation = {f.generation}"
@@ -253,11 +310,9 @@ SELECT {named}, {at} AS valid_from, valid_to FROM numbered WHERE NOT {IS_DELETED
             for r in c.intervals
         )
 
-    def _lacks(self, name: str, of: str = "") -> str:
-        return (
-            f"coalesce({self.dialect.contains}({of}{UNAVAILABLE},"
-            f" {self.dialect.literal(name)}), FALSE)"
-        )
+    def _lacks(self, name: str) -> str:
+        named = self.dialect.literal(name)
+        return f"coalesce({self.dialect.contains}({UNAVAILABLE}, {named}), FALSE)"
 
     def _same_key(self) -> str:
         keys = [self.dialect.name(n) for n in self.plan.layout.key]
@@ -282,48 +337,55 @@ SELECT {named}, {at} AS valid_from, valid_to FROM numbered WHERE NOT {IS_DELETED
         q = self.dialect.name(name)
         value = f"l.{q}"
         if name in self._fillable():
-            earlier = f"CASE WHEN l.{_GONE} = 0 AND NOT c.{IS_DELETED} THEN c.{q} END"
-            came = self.dialect.name(_CAME + name)
-            filled = self.dialect.name(_FILLED + name)
-            value = (
-                f"CASE WHEN NOT {self._lacks(name, 'l.')} THEN {value}"
-                f" WHEN l.{came} = 1 THEN l.{filled} ELSE {earlier} END"
-            )
+            earlier = f"CASE WHEN l.{_SPELL} = 0 AND NOT c.{IS_DELETED} THEN c.{q} END"
+            came, filled = self.dialect.name(_CAME + name), self.dialect.name(_FILLED + name)
+            value = f"CASE WHEN l.{came} > 0 THEN l.{filled} ELSE {earlier} END"
         return f"CASE WHEN {self._takes()} THEN {value} ELSE c.{q} END AS {q}"
-
-    def _truncated(self) -> str:
-        """Where the last change stands that says that all rows are gone."""
-        if not self._truncates:
-            return ""
-        place = ", ".join(self.dialect.name(n) for n in self._place())
-        return f"""truncated AS (
-  SELECT {place} FROM (
-    SELECT {place}, row_number() OVER (ORDER BY {self._descending()}) AS {_LAST}
-    FROM unfolded WHERE {_TRUNCATES}
-  ) AS t WHERE {_LAST} = 1
-),
-"""
 
     @property
     def _truncates(self) -> bool:
         """Whether a change may say that all rows are gone: by a declared order none can."""
         return self.plan.has_truncates and self.plan.order != "sequence"
 
-    def _descending(self) -> str:
-        return ", ".join(f"{self.dialect.name(n)} DESC" for n in self._place())
-
-    def _after_barrier(self, row: str, folded: Barrier | None) -> str:
+    def _truncated(self, changes: str, folded: Barrier | None) -> str:
+        """Where the changes stand that say that all rows are gone, folded or not."""
         if not self._truncates:
             return ""
-        is_gone = f"EXISTS (SELECT 1 FROM truncated AS t WHERE {self._is_before(row, 't')})"
-        if folded is None:
-            return f" AND NOT {is_gone}"
-        q = self.dialect.name
-        era = self.plan.eras.index(folded.topic_id)
-        at = f"TIMESTAMP {self.dialect.literal(folded.timestamp.isoformat(' '))}"
-        known = {_ERA: era, "timestamp": at} | {
-            n: getattr(folded, n) for n in ("generation", "partition", "offset")
-        }
-        literal = ", ".join(f"{known[n]} AS {q(n)}" for n in self._place())
-        also = f"EXISTS (SELECT 1 FROM (SELECT {literal}) AS t WHERE {self._is_before(row, 't')})"
-        return f" AND NOT {is_gone} AND NOT {also}"
+        names = [self.dialect.name(n) for n in self._place()]
+        found = f"SELECT {', '.join(names)} FROM {changes} WHERE {_TRUNCATES}"
+        if folded is not None:
+            at = f"TIMESTAMP {self.dialect.literal(folded.timestamp.isoformat(' '))}"
+            known = {_ERA: self.plan.incarnations.of(folded.identity), "timestamp": at} | {
+                n: getattr(folded, n) for n in ("generation", "partition", "offset")
+            }
+            literal = ", ".join(f"{known[n]} AS {self.dialect.name(n)}" for n in self._place())
+            found += f" UNION ALL SELECT {literal}"
+        return f"truncated AS (\n  {found}\n),\n"
+
+    def _stays(self, row: str) -> str:
+        """Whether no truncate has ended a row."""
+        ended = self._is_truncated(row, "t")
+        return f" AND NOT EXISTS (SELECT 1 FROM truncated AS t WHERE {ended})"
+
+    def _is_truncated(self, row: str, truncate: str) -> str:
+        """Whether a truncate has ended a row; as the fold has it.
+
+        By offsets one speaks of its own partition and of older incarnations.
+        """
+        if self.plan.order == "time":
+            return self._is_before(row, truncate)
+        q, one, other = self.dialect.name, row, truncate
+        place, generation = q("offset"), "generation"
+        return (
+            f"({one}.{_ERA} < {other}.{_ERA} OR ({one}.{_ERA} = {other}.{_ERA}"
+            f" AND {one}.{q('partition')} = {other}.{q('partition')}"
+            f" AND ({one}.{generation} < {other}.{generation}"
+            f" OR ({one}.{generation} = {other}.{generation}"
+            f" AND {one}.{place} < {other}.{place}))))"
+        )
+
+    def _ascending(self) -> str:
+        return self._names(self._place())
+
+    def _descending(self) -> str:
+        return ", ".join(f"{self.dialect.name(n)} DESC" for n in self._place())

@@ -199,6 +199,7 @@ class LedgerState:
         Raises:
             StreamBusy: Positions have moved since; nothing is written.
         """
+        head = head.having_noted_incarnations()
         if made_from is None or made_from == self.head:
             return replace(self, head=head)
         if not self.head.stands_at(made_from):

@@ -13,17 +13,20 @@ associative: in any order, in any portions, again, the same table.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
+from tideline.model.decoding import without_case
 from tideline.model.incident import Incident
 from tideline.model.offsets import (
     CoordinateRange,
     Coverage,
+    Incarnations,
     Intervals,
     PartitionIdentity,
+    PlaceInLog,
     add_coverage,
     by_identity,
     by_log,
@@ -39,10 +42,27 @@ FoldRequest = Literal["due", "anew"]
 """To fold what is due; or every bucket anew: what stands in the table counts for nothing."""
 HASH = "xxhash64"
 """Of Spark, over the key's canonical text. Others never compute it: the bucket is a column."""
+OLD_SUMS, SUMS = "xxhash64", "xxhash64-nested"
+"""What the sums of buckets are of: a row's hash. The old one passed over nulls and ends of lists
+inside a value; of a row without such values both are the same."""
 COORDINATES = ("topic_id", "generation", "partition", "offset", "timestamp")
 """Of a row's last change."""
 IS_DELETED, BUCKET = "is_deleted", "bucket"
+INNER = "_tideline_"
+"""How the names begin that a fold uses beside the table's columns."""
 _MODULUS = 2**64
+
+
+def taken_by_table(key: Sequence[str], sequence: Sequence[str]) -> str | None:
+    """What is wrong with a key whose columns are called as the table's own, in words."""
+    own = {*COORDINATES, IS_DELETED, BUCKET, *(f"sequence_{n}" for n, _ in enumerate(sequence, 1))}
+    for name in key:
+        if (folded := without_case(name)) in own or folded.startswith(INNER):
+            return (
+                f"the current table has a column {folded} of its own. Give the field another one in"
+                f" fields of decode.key or decode.value: {{field: {name}, column: ...}}"
+            )
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,28 +112,21 @@ class Deletes:
 
 
 @dataclass(frozen=True, slots=True)
-class Barrier:
-    """The last record that said that all rows are gone (`op` `t`): older changes count no more."""
+class Barrier(PlaceInLog):
+    """The last record that said that all rows are gone (`op` `t`): older changes count no more.
 
-    topic_id: str
-    generation: int
-    partition: int
-    offset: int
+    By offsets it speaks of its own partition, and of older incarnations of the topic.
+    """
+
     timestamp: datetime
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Floor:
+@dataclass(frozen=True, slots=True)
+class Floor(PlaceInLog):
     """Where a snapshot begins in one log: rows whose last change is below are not at the source.
 
-    Args:
-        offset: The first one (inclusive) that the snapshot, or what came after it, may have.
+    The offset is the first one (inclusive) that the snapshot, or what came after it, may have.
     """
-
-    topic_id: str
-    generation: int
-    partition: int
-    offset: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +149,8 @@ class FoldPlan:
         has_truncates: Whether a change may say that all rows are gone.
         deletes: Which changes do.
         eras: Ids of the topic and of those that it has replaced, oldest first.
+        returns: As of `Incarnations`, of topic ids that have come back.
+        partitions: Of each topic id how many partitions it has, with and without records.
         order: What the last change is.
         barrier: The last one that is folded; None for none.
         table_uri: The current table.
@@ -146,6 +161,7 @@ class FoldPlan:
         drops: Deleted rows below them are dropped; one for each partition, or none.
         is_drop: Whether these are new, and every bucket is written.
         unproven_since: When the first such plan was frozen after deletes were lost; None for none.
+        sums: Which hash of a row the buckets' sums are of.
     """
 
     plan_id: str
@@ -173,10 +189,14 @@ class FoldPlan:
     drops: tuple[Floor, ...] = ()
     is_drop: bool = False
     unproven_since: datetime | None = None
+    returns: tuple[PartitionIdentity, ...] = ()
+    partitions: tuple[tuple[str, int], ...] = ()
+    sums: str = OLD_SUMS
 
-    def eras_below(self, floors: tuple[Floor, ...]) -> tuple[str, ...]:
-        """Topic ids all of whose changes are below floors."""
-        return self.eras[: self.eras.index(floors[0].topic_id)] if floors else ()
+    @property
+    def incarnations(self) -> Incarnations:
+        """The topic's incarnations, oldest first."""
+        return Incarnations(self.eras, self.returns)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -198,6 +218,24 @@ class BucketState:
     def rows(self) -> int:
         """All of its rows."""
         return self.live + self.deleted
+
+
+def is_below(place: PlaceInLog, floors: Iterable[PlaceInLog], incarnations: Incarnations) -> bool:
+    """Whether a change is below floors: in an older incarnation than theirs, or in its own log.
+
+    Nothing is below a floor of another partition.
+
+    Args:
+        floors: All of one incarnation, at most one for each partition.
+    """
+    mine = incarnations.of(place.identity)
+    for floor in floors:
+        era = incarnations.of(floor.identity)
+        if mine is not None and era is not None and mine < era:
+            return True
+        if place.shares_log(floor) and place.is_before(floor):
+            return True
+    return False
 
 
 ERA = "era"
@@ -293,7 +331,7 @@ class Folding:
         layout: Of the table; None before the first fold.
         columns: Of the table.
         buckets: What each bucket holds.
-        eras: As of a plan.
+        eras, returns: As of a plan.
         order: As of a plan.
         barrier: As of a plan.
         folds: How many were ever closed; the next one's number.
@@ -304,6 +342,7 @@ class Folding:
         healed: Lost deletes of before rows were swept: a later snapshot has told what they had
             taken.
         drops: As of a plan.
+        sums: As of a plan.
     """
 
     coverage: tuple[Coverage, ...] = ()
@@ -324,6 +363,8 @@ class Folding:
     floors: tuple[Floor, ...] = ()
     healed: tuple[Coverage, ...] = ()
     drops: tuple[Floor, ...] = ()
+    returns: tuple[PartitionIdentity, ...] = ()
+    sums: str = OLD_SUMS
 
     @property
     def covered(self) -> dict[PartitionIdentity, Intervals]:
@@ -339,6 +380,12 @@ class Folding:
     def deleted(self) -> int:
         """Rows of keys that are gone."""
         return sum(b.deleted for b in self.buckets)
+
+    @property
+    def has_old_sums(self) -> bool:
+        """Whether the sums would be others today: then a fold makes every bucket anew, once."""
+        is_nested = any(not isinstance(c.type, str) or c.type == "variant" for c in self.columns)
+        return self.sums == OLD_SUMS and is_nested
 
     def unfolded(self, decoded: Mapping[PartitionIdentity, Intervals]) -> int:
         """How many decoded offsets have changes that are not in it yet, or are others by now."""
@@ -399,11 +446,13 @@ class Folding:
             columns=plan.columns,
             buckets=tuple(buckets[n] for n in sorted(buckets) if buckets[n].rows),
             eras=plan.eras,
+            returns=plan.returns,
             order=plan.order,
             barrier=done.barrier,
             floors=plan.floors,
             healed=self.healed if plan.floors else (),
             drops=plan.drops,
+            sums=plan.sums,
             folds=self.folds + 1,
             folded_at=done.closed_at,
         )

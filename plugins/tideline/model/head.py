@@ -8,7 +8,7 @@ unread record gives a lower bound of the time left.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 
@@ -19,6 +19,7 @@ from tideline.model.offsets import (
     CoordinateRange,
     Coverage,
     Generations,
+    Incarnations,
     Intervals,
     OffsetRange,
     PartitionIdentity,
@@ -257,6 +258,8 @@ class Head:
         read_late: Offsets of a compacted topic that were read so late that deletes among them may
             have been gone already; kept for streams with a current table.
         names: What a catalog has said of the stream's tables.
+        incarnations: Of each topic name the topic ids that were ever followed, oldest first: it
+            only grows, and no rewind takes it back. An older version has not written it.
 
     Raises:
         ValueError: Two positions or two entries of coverage have one identity.
@@ -284,6 +287,7 @@ class Head:
     timings: Timings | None = None
     read_late: tuple[Coverage, ...] = ()
     names: tuple[NamedTable, ...] = ()
+    incarnations: tuple[Incarnations, ...] = ()
 
     def __post_init__(self) -> None:
         seen: dict[tuple[str, int, int], PartitionPosition] = {}
@@ -387,6 +391,53 @@ class Head:
         return {p.topic_id: p.topic for p in (*self.retired, *self.positions)}
 
     @property
+    def order_of_incarnations(self) -> Incarnations:
+        """All topic ids that the stream has followed, oldest first."""
+        return Incarnations(
+            tuple(i for known in self.incarnations for i in known.ids),
+            tuple(r for known in self.incarnations for r in known.returns),
+        )
+
+    def having_followed(
+        self, topic: str, topic_id: str, logs: Iterable[PartitionIdentity] = ()
+    ) -> Head:
+        """The head whose newest incarnation of a topic is that one.
+
+        Args:
+            logs: Those that are followed now; they count where the topic id has come back.
+        """
+        known = {i.topic: i for i in self.incarnations}
+        of_topic = known.get(topic, Incarnations(topic=topic))
+        if of_topic.ids[-1:] == (topic_id,):
+            return self
+        known[topic] = of_topic.following(topic_id, logs)
+        return replace(self, incarnations=tuple(known.values()))
+
+    def having_learned(self, topic: str, order: Sequence[str]) -> Head:
+        """The head that knows older incarnations of a topic, which an older version has not noted.
+
+        Args:
+            order: Topic ids in the order in which records of them were landed first.
+        """
+        known = {i.topic: i for i in self.incarnations}
+        ids = [*known.get(topic, Incarnations()).ids]
+        for n, topic_id in reversed([*enumerate(order)]):
+            if topic_id not in ids:
+                later = [ids.index(i) for i in order[n + 1 :] if i in ids]
+                ids.insert(min(later, default=max(len(ids) - 1, 0)), topic_id)
+        of_topic = known.get(topic, Incarnations(topic=topic))
+        known[topic] = replace(of_topic, ids=tuple(ids))
+        return replace(self, incarnations=tuple(known.values()))
+
+    def having_noted_incarnations(self) -> Head:
+        """The head in which the topic id of each followed topic is the newest incarnation."""
+        head = self
+        for topic, positions in self.topics.items():
+            logs = [p.identity for p in positions]
+            head = head.having_followed(topic, positions[0].topic_id, logs)
+        return head
+
+    @property
     def generations(self) -> Generations:
         """Which offsets belong to which generation."""
         return Generations({b.identity: b.offset for b in self.beginnings})
@@ -436,7 +487,7 @@ class Head:
             identity: Its generation does not count.
         """
         log = (identity.topic_id, identity.partition)
-        given = (i for i in (*self._identities, *self.given) if (i.topic_id, i.partition) == log)
+        given = (i for i in (*self.identities, *self.given) if (i.topic_id, i.partition) == log)
         return max((i.generation for i in given), default=-1) + 1
 
     def having_given(self, identities: Iterable[PartitionIdentity]) -> Head:
@@ -453,13 +504,13 @@ class Head:
         new = [b for b in beginnings if b.identity.generation]
         for identity, offset in ((b.identity, b.offset) for b in new):
             lower = (replace(identity, generation=g) for g in range(1, identity.generation))
-            undone = {i for i in lower if i not in known and i not in self._identities}
+            undone = {i for i in lower if i not in known and i not in self.identities}
             known |= {i: Beginning(i, offset) for i in (*undone, identity)}
         after = self.having_given(b.identity for b in new)
         return replace(after, beginnings=tuple(known[identity] for identity in sorted(known)))
 
     @property
-    def _identities(self) -> set[PartitionIdentity]:
+    def identities(self) -> set[PartitionIdentity]:
         """Every log that has, or had, a position or rows."""
         followed = (p.identity for p in (*self.positions, *self.retired))
         return {*followed, *(c.identity for c in self.coverage)}

@@ -12,6 +12,7 @@ meant there: the one with the highest number among those that begin at or below 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -66,6 +67,95 @@ class PartitionIdentity:
     topic_id: str
     generation: int
     partition: int
+
+    def at(self, offset: int) -> PlaceInLog:
+        """An offset of the log."""
+        return PlaceInLog(self.topic_id, self.generation, self.partition, offset)
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceInLog:
+    """An offset of one partition of a topic id, over all of its generations.
+
+    Places of two partitions, or of two topic ids, have no order: neither offsets nor times say
+    which record came first. So there is no `<`, and `is_before` refuses them.
+    """
+
+    topic_id: str
+    generation: int
+    partition: int
+    offset: int
+
+    @property
+    def identity(self) -> PartitionIdentity:
+        """The log that the offset belongs to."""
+        return PartitionIdentity(self.topic_id, self.generation, self.partition)
+
+    def shares_log(self, other: PlaceInLog) -> bool:
+        """Whether both are of one partition of one topic id."""
+        return (self.topic_id, self.partition) == (other.topic_id, other.partition)
+
+    def is_before(self, other: PlaceInLog) -> bool:
+        """Whether the place comes before another one.
+
+        Raises:
+            ValueError: They are of two partitions, or of two topic ids.
+        """
+        if not self.shares_log(other):
+            raise ValueError(f"no order between {self} and {other}: they are in two logs")
+        return (self.generation, self.offset) < (other.generation, other.offset)
+
+
+def partition_counts(logs: Iterable[PartitionIdentity]) -> dict[str, int]:
+    """How many partitions of each topic id these logs are of."""
+    return Counter(topic_id for topic_id, _ in sorted({(i.topic_id, i.partition) for i in logs}))
+
+
+@dataclass(frozen=True, slots=True)
+class Incarnations:
+    """Which topic ids a topic has had, in the order in which the live lane followed them.
+
+    A topic id comes back where a cluster is swapped and swapped back. Its partitions have new
+    generations by then, which tell the second stay from the first.
+
+    Args:
+        ids: Topic ids, oldest first; one that has come back stands there again.
+        returns: The log of each partition with which a topic id has come back, for each time.
+        topic: The topic's name; empty for those of a whole stream.
+    """
+
+    ids: tuple[str, ...] = ()
+    returns: tuple[PartitionIdentity, ...] = ()
+    topic: str = ""
+
+    @property
+    def conditions(self) -> tuple[tuple[str, int | None, int, int], ...]:
+        """`of` as conditions on a row, the last one that holds counts.
+
+        Each is a topic id, a partition (None for any), the lowest generation, and the number of the
+        incarnation.
+        """
+        last = {topic_id: n for n, topic_id in enumerate(self.ids)}
+        logs = {replace(log, generation=g) for log in self.returns for g in (0, log.generation)}
+        some = ((i.topic_id, i.partition, i.generation, self.of(i) or 0) for i in sorted(logs))
+        return (*((topic_id, None, 0, n) for topic_id, n in last.items()), *some)
+
+    def of(self, log: PartitionIdentity) -> int | None:
+        """The number of the incarnation that a log belongs to, from 0; None for an unknown id."""
+        stays = [n for n, topic_id in enumerate(self.ids) if topic_id == log.topic_id]
+        if len(stays) < 2:
+            return stays[0] if stays else None
+        here = (log.topic_id, log.partition)
+        began = [r.generation for r in self.returns if (r.topic_id, r.partition) == here]
+        # A partition that was not there in an earlier stay has its first one later.
+        first = len(stays) - 1 - len(began)
+        return stays[max(first, 0) + sum(g <= log.generation for g in began)]
+
+    def following(self, topic_id: str, logs: Iterable[PartitionIdentity]) -> Incarnations:
+        """With a topic id that is followed from now on; its logs count where it has come back."""
+        returns = tuple(sorted(logs)) if topic_id in self.ids else ()
+        ids = (*self.ids, topic_id)
+        return replace(self, ids=ids, returns=(*self.returns, *returns))
 
 
 @dataclass(frozen=True, slots=True, order=True)

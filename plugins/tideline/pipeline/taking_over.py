@@ -37,6 +37,8 @@ from tideline.rules.taking_over import (
     as_planned,
     erased_by,
     forgotten,
+    having_followed,
+    landed_logs,
     removed_by,
     taken_up,
     without_removed,
@@ -100,6 +102,10 @@ def what_the_table_tells(
     ids = {t.topic: t.topic_id for t in seen.topics if t.topic_id is not None}
     names = head.topic_names
     names |= {topic_id: topic for topic, topic_id in ids.items()}
+    logs = landed_logs(commits)
+    if len(run.stream.kafka.topics) == 1:  # a topic id that is gone everywhere was of this one
+        names = {i.topic_id: run.stream.kafka.topics[0] for i in logs} | names
+    head = having_followed(head.having_noted_incarnations(), logs, names)
     open_plans = [r.plan.plan_id for r in state.runs.values() if r.is_open and r.plan is not None]
     found = forgotten(head, commits, open_plans, names)
     assert table.table_id is not None

@@ -155,6 +155,7 @@ def rewound_head(head: Head, then: Head, rewind: Rewind, table_version: int | No
         set_aside=head.set_aside,
         given_up=head.given_up,
         given=head.having_given(p.identity for p in head.positions if p.generation).given,
+        incarnations=head.incarnations,
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from itertools import groupby
 
 from tideline.model.erasing import ERASURE
 from tideline.model.head import Head, KnownCommit, PartitionPosition
@@ -33,6 +34,7 @@ from tideline.rules.reset_detection import is_cut
 from tideline.rules.verification import sound_parts
 
 Held = Mapping[PartitionIdentity, Intervals]
+Names = Mapping[str, str]
 
 
 def removed_by(
@@ -49,6 +51,38 @@ def erased_by(commits: Iterable[KnownCommit]) -> tuple[CoordinateRange, ...]:
     return tuple(
         r.as_coordinates for c in commits if c.commit_id.startswith(ERASURE) for r in c.ranges
     )
+
+
+def landed_logs(commits: Iterable[KnownCommit]) -> tuple[PartitionIdentity, ...]:
+    """The logs that commits have landed records of, in the order in which they were the first to.
+
+    The table's log has them in the order of its versions, whatever the clocks said.
+
+    Args:
+        commits: In any order.
+    """
+    found = (
+        r.identity
+        for c in sorted(commits, key=lambda c: c.version)
+        if "." not in c.commit_id and not c.commit_id.startswith(ERASURE)
+        for r in c.ranges
+        if isinstance(r, ReadRange)
+    )
+    return tuple(dict.fromkeys(found))
+
+
+def having_followed(head: Head, logs: Iterable[PartitionIdentity], names: Names) -> Head:
+    """The head that knows which incarnations were followed since it was stored.
+
+    Args:
+        logs: As `landed_logs` of commits that the ledger does not know.
+        names: Topic names by topic id.
+    """
+    known = {*head.covered, *(p.identity for p in (*head.positions, *head.retired))}
+    new = [i for i in logs if i not in known and i.topic_id in names]
+    for topic_id, stay in groupby(new, lambda i: i.topic_id):
+        head = head.having_followed(names[topic_id], topic_id, stay)
+    return head
 
 
 def without_removed(head: Head, closed: Iterable[RunRecord], gone: Held) -> Head:

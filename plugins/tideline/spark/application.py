@@ -31,7 +31,7 @@ from tideline.model.spark_job import (
     SparkJob,
     SparkResult,
 )
-from tideline.spark.session import build_session
+from tideline.spark.session import build_session, settle
 from tideline.spark.stall_limit import StallLimit
 
 Job = TypeVar("Job", SparkJob, DecodeJob, FoldJob)
@@ -86,7 +86,10 @@ def run_job(
 
     try:
         job = with_secrets(job)
-        spark = spark or build_session(f"tideline {job.stream} {job.run_id}")
+        if spark is None:
+            spark = build_session(f"tideline {job.stream} {job.run_id}")
+        else:
+            settle(spark)
         for key, value in job.store_options.items():
             spark.conf.set(key, value)  # Spark passes a session's settings on to file systems
         reach("spark:started")

@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
 from tideline.kafka.refusals import refusal_in_java
@@ -56,6 +56,8 @@ _MAY_PASS = re.compile(
     r"OutOfMemoryError|TimeoutException|DisconnectException|NetworkException|ConnectException"
     r"|ExecutorLost|SparkContext was shut down|InterruptedException"
 )
+_OF_A_VALUE = re.compile(r"\[[A-Z_.]+\][^\[]*?SQLSTATE: 22\w{3}", re.DOTALL)
+"""An error of Spark's about data (SQL's class 22): too large, no date, no index, no number."""
 _IS_ABOUT_NAMES = re.compile("AMBIGUOUS_|COLUMN_ALREADY_EXISTS|UNRESOLVED_COLUMN|DATATYPE_MISMATCH")
 """Conditions of a plan that Spark will never take; others are about files that may be away."""
 _OURS = re.escape(COMMIT_PROTOCOL)
@@ -78,15 +80,15 @@ def failed(spark: SparkSession | None, job: SparkJob, error: Exception) -> Spark
         return SparkResult(error="AccessRefused", message=str(refusal))
     if lacking := _lacks_committer(error) or _lacks_msk_iam(error):
         return SparkResult(error="BadInput", message=lacking)
+    if _is_ours(error):
+        return SparkResult(error="TidelineError", message=_said(error))
     result = SparkResult(error="ServiceAway", message=_said(error))
     if spark is not None and (found := find_unreadable(spark, job, error)):
         return replace(result, error="UnreadableRecords", unreadable=found)
     return result
 
 
-def failed_to_decode(
-    _spark: SparkSession | None, _job: DecodeJob, error: Exception
-) -> DecodeResult:
+def failed_to_decode(_spark: SparkSession | None, job: DecodeJob, error: Exception) -> DecodeResult:
     """The result of a failed job that decodes: a plan that Spark refuses, or what may pass."""
     if lacking := _lacks_committer(error):
         return DecodeResult(error="BadInput", message=lacking)
@@ -94,6 +96,11 @@ def failed_to_decode(
         return DecodeResult(
             error="BadInput", message=f"Spark refuses to decode into these columns: {_said(error)}"
         )
+    if (why := reason_of_values(error)) is not None:
+        if job.plan.transform is None:
+            return DecodeResult(error="TidelineError", message=f"a value of a record: {why}")
+        said = f"decode.transform: {job.plan.transform} cannot be worked out for a record: {why}"
+        return DecodeResult(error="BadInput", message=f"{said}. Nothing was decoded; correct it")
     return DecodeResult(error="ServiceAway", message=_said(error))
 
 
@@ -101,7 +108,24 @@ def failed_to_fold(_spark: SparkSession | None, _job: FoldJob, error: Exception)
     """The result of a failed job that folds: a Spark that lacks our classes, or what may pass."""
     if lacking := _lacks_committer(error):
         return FoldResult(error="BadInput", message=lacking)
+    if (why := reason_of_values(error)) is not None:
+        return FoldResult(error="TidelineError", message=f"a value of a row: {why}")
     return FoldResult(error="ServiceAway", message=_said(error))
+
+
+def reason_of_values(error: Exception) -> str | None:
+    """What values have made of a job that will fail each time; None where it may pass."""
+    if _is_ours(error):
+        return _said(error)
+    text = str(error)
+    found = None if _MAY_PASS.search(text) else _OF_A_VALUE.search(text)
+    return " ".join(found[0].split())[:500] if found else reason_at_a_record(text)
+
+
+def _is_ours(error: Exception) -> bool:
+    """Whether our own Python has failed, and neither Spark nor the way to it."""
+    is_plain = isinstance(error, ArithmeticError | AssertionError | KeyError)
+    return is_plain and not isinstance(error, PySparkException)
 
 
 def _lacks_committer(error: Exception) -> str | None:

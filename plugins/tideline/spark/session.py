@@ -40,11 +40,29 @@ REDACTED = r'"kafka\.(?:sasl|ssl)\.[^"]*"\s+value: "(?:[^"\\]|\\.)*+"'
 """A regular expression of Java's. A Spark Connect server keeps each statement as a text, for its
 pages and its event logs: options of the Kafka source are in it, as Protobuf prints a map."""
 
+PINNED = {
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.ansi.doubleQuotedIdentifiers": "false",
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.mapKeyDedupPolicy": "EXCEPTION",
+    "spark.sql.parquet.binaryAsString": "false",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.writeLegacyFormat": "false",
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    # A file that is damaged or gone fails the job: its rows are not left out.
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+}
+"""Spark's own defaults of today, on which stored values, texts, hashes and names depend: whatever a
+cluster's spark-defaults or a server says."""
+
 SESSION = {
     "spark.sql.redaction.string.regex": REDACTED,
     "spark.sql.sources.commitProtocolClass": COMMIT_PROTOCOL,
     f"spark.sql.catalog.{DECODERS}": class_of_ours("Decoders"),
     "spark.sql.session.timeZone": "UTC",
+    **PINNED,
     # Sources in this list use the V1 path. Without kafka in it, Kafka's batch reader uses V2, which
     # does not convert each record to a Row.
     "spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text",
@@ -57,7 +75,7 @@ SESSION = {
     # Without it, all rows are sorted by the partition columns; a task has few values of them.
     "spark.sql.maxConcurrentOutputFileWriters": "8",
 }
-"""Set per session, on a shared Spark Connect server too."""
+"""Set per session, on a shared Spark Connect server too; and anew for each job of a session."""
 
 _STOPPED = "Cannot call methods on a stopped SparkContext"
 """All that is said where a standalone cluster's master takes no application of this driver."""
@@ -119,8 +137,7 @@ def _remote_session() -> SparkSession:
         # By default the client tries for ten minutes, even if the server does not speak TLS.
         client = cast(Any, spark).client
         client.set_retry_policies([DefaultPolicy(max_retries=8, max_backoff=10_000)])
-        for key, value in SESSION.items():
-            spark.conf.set(key, value)
+        settle(spark)
     except Exception as error:
         if "UNAUTHENTICATED" not in str(error):
             raise
@@ -132,6 +149,12 @@ def _remote_session() -> SparkSession:
             cause="authentication",
         ) from None
     return spark
+
+
+def settle(spark: SparkSession) -> None:
+    """Give a session Tideline's settings: another job, or its owner, may have set others."""
+    for key, value in SESSION.items():
+        spark.conf.set(key, value)
 
 
 def compile_plans(spark: SparkSession, *, for_offsets: int, is_wide: bool = False) -> None:

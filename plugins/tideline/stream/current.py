@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, field_validator
 
+from tideline.model.current import taken_by_table
 from tideline.model.decoding import OF_ENVELOPE
 from tideline.stream.decoding import Decode
 from tideline.stream.schedules import refused_schedule
@@ -123,8 +124,17 @@ class Current(Section):
             return "needs decode.key, or key: columns of the typed table"
         if self.tombstones(decode) and decode.tombstones != "keep":
             return "deletes.tombstone needs decode.tombstones: keep"
+        if (taken := taken_by_table(self.key or (), self.sequence_by or ())) is not None:
+            return f"key: {taken}"
         if (what := self._unordered(decode)) is not None:
             return what
+        is_told = decode.value.envelope is not None or self.deletes.when is not None
+        if self.tombstones(decode) and decode.key.format == "none" and not is_told:
+            return (
+                "key: a record without a value has no columns but those of decode.key, so it could"
+                " delete no row. Give decode.key, and its columns in key; or deletes.when; or"
+                " deletes: {tombstone: false} where no such records come"
+            )
         wanted = {"timestamp", *(["op"] if decode.value.envelope else [])}
         wanted |= {"is_tombstone"} if self.tombstones(decode) else set()
         wanted |= {*(self.sequence_by or ())} & {*OF_ENVELOPE}

@@ -32,7 +32,7 @@ from tideline.errors import (
 from tideline.model.current import COORDINATES, IS_DELETED, Floor
 from tideline.model.head import KnownCommit
 from tideline.model.observation import TableObservation
-from tideline.model.offsets import CoordinateRange, Intervals, PartitionIdentity
+from tideline.model.offsets import CoordinateRange, Intervals, PartitionIdentity, PlaceInLog
 from tideline.model.plan import DamagedFile, LandedRange, Stored, WrittenRows
 from tideline.model.run import TableCommit
 from tideline.model.spark_job import SparkResult
@@ -309,10 +309,17 @@ class TargetTable:
         with self._scanned(["topic_id", "timestamp", column]) as rows:
             return ghosts.newest_marked(rows, topic_id, column, texts, until)
 
-    def first_since(self, time: datetime) -> dict[PartitionIdentity, int]:
-        """The smallest offset of each log among rows with that time or a later one."""
+    def first_since(
+        self, time: datetime | None, column: str | None = None, texts: Collection[str] = ()
+    ) -> dict[PartitionIdentity, int]:
+        """The smallest offset of each log among rows since a time."""
+        with self._scanned([*COORDINATES, *([] if column is None else [column])]) as rows:
+            return ghosts.first_since(rows, time, column, texts)
+
+    def earliest_from(self, firsts: Sequence[PlaceInLog]) -> datetime | None:
+        """The earliest Kafka's time among the rows of some partitions from a place on."""
         with self._scanned(COORDINATES) as rows:
-            return ghosts.first_since(rows, time)
+            return ghosts.earliest_from(rows, firsts)
 
     def below(
         self, floors: Sequence[Floor], older: Sequence[str], key: Sequence[str], most: int

@@ -6,6 +6,7 @@ Each reads a few narrow columns, a data file at a time, and raises OSError where
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import astuple
 from datetime import datetime
 from typing import Any
 
@@ -13,8 +14,10 @@ import pyarrow as pa
 
 from tideline.delta_io import read_parquet
 from tideline.model.current import COORDINATES, IS_DELETED, Floor
-from tideline.model.offsets import PartitionIdentity
+from tideline.model.offsets import PartitionIdentity, PlaceInLog
 from tideline.table.opened import Opened, active_files
+
+_LOG = ("topic_id", "generation", "partition")
 
 
 def scan(table: Opened, options: Mapping[str, str], columns: Sequence[str]) -> Iterator[pa.Table]:
@@ -51,19 +54,54 @@ def newest_marked(
     return max((time for time in found if time is not None), default=None)
 
 
-def first_since(rows: Iterator[pa.Table], time: datetime) -> dict[PartitionIdentity, int]:
-    """The smallest offset of each log among rows with that time or a later one."""
+def first_since(
+    rows: Iterator[pa.Table], time: datetime | None, column: str | None, texts: Collection[str]
+) -> dict[PartitionIdentity, int]:
+    """The smallest offset of each log among rows since a time.
+
+    Args:
+        time: That time or a later one counts; with a column only later ones. None for all.
+        column: Only rows with one of these texts there count; None for all.
+    """
     import pyarrow.compute as pc
 
     found: dict[PartitionIdentity, int] = {}
-    identity = ("topic_id", "generation", "partition")
+    is_in = pc.greater_equal if column is None else pc.greater
     for data in rows:
-        is_since = pc.greater_equal(data["timestamp"], pa.scalar(time, data["timestamp"].type))
-        groups = data.filter(is_since).group_by(identity).aggregate([("offset", "min")])
-        for row in groups.to_pylist():
-            place = PartitionIdentity(*(row[name] for name in identity))
+        if column is not None:
+            data = data.filter(pc.is_in(data[column], pa.array([*texts])))
+        if time is not None:
+            data = data.filter(is_in(data["timestamp"], pa.scalar(time, data["timestamp"].type)))
+        for row in data.group_by(_LOG).aggregate([("offset", "min")]).to_pylist():
+            place = PartitionIdentity(*(row[name] for name in _LOG))
             found[place] = min(found.get(place, row["offset_min"]), row["offset_min"])
     return found
+
+
+def earliest_from(rows: Iterator[pa.Table], firsts: Sequence[PlaceInLog]) -> datetime | None:
+    """The earliest time among the rows of some partitions from a place (inclusive) on.
+
+    Args:
+        firsts: At most one for each partition.
+    """
+    import pyarrow.compute as pc
+
+    if not firsts:
+        return None
+    ids, generations, partitions, offsets = zip(*map(astuple, firsts), strict=True)
+    kinds = (pa.string(), pa.int32(), pa.int32(), pa.int64())
+    columns = (ids, partitions, generations, offsets)
+    names = ("topic_id", "partition", "first_generation", "first_offset")
+    limits = pa.table([pa.array(c, k) for c, k in zip(columns, kinds, strict=True)], [*names])
+    found = []
+    for data in rows:
+        data = data.join(limits, [*names[:2]], join_type="inner")
+        is_later = pc.greater(data["generation"], data["first_generation"])
+        is_same = pc.equal(data["generation"], data["first_generation"])
+        is_from = pc.greater_equal(data["offset"], data["first_offset"])
+        times = data["timestamp"].filter(pc.or_(is_later, pc.and_(is_same, is_from)))
+        found.append(pc.min(times).as_py())
+    return min((time for time in found if time is not None), default=None)
 
 
 def below(

@@ -32,7 +32,7 @@ from tideline.model.current import Floor
 from tideline.model.head import KnownCommit
 from tideline.model.maintenance import FileCount, FileMerge, PlannedRows, TableFile, TableSize
 from tideline.model.observation import TableObservation
-from tideline.model.offsets import CoordinateRange, Intervals, PartitionIdentity
+from tideline.model.offsets import CoordinateRange, Intervals, PartitionIdentity, PlaceInLog
 from tideline.model.plan import DamagedFile, LandedRange, Stored, WrittenRows
 from tideline.model.run import TableCommit
 from tideline.model.spark_job import SparkResult
@@ -240,8 +240,25 @@ class TablePort(Protocol):
             UTC-aware; None if there is no such row.
         """
 
-    def first_since(self, time: datetime) -> dict[PartitionIdentity, int]:
-        """The smallest offset of each log among rows with that Kafka's time or a later one."""
+    def first_since(
+        self, time: datetime | None, column: str | None = None, texts: Collection[str] = ()
+    ) -> dict[PartitionIdentity, int]:
+        """The smallest offset of each log among rows since a Kafka's time.
+
+        Args:
+            time: This one or a later one; with a column a later one only. None for all.
+            column, texts: Only rows with one of these texts in that column; None for all.
+        """
+
+    def earliest_from(self, firsts: Sequence[PlaceInLog]) -> datetime | None:
+        """The earliest Kafka's time among the rows of some partitions from a place on.
+
+        Args:
+            firsts: The place of each partition (inclusive); at most one for each.
+
+        Returns:
+            UTC-aware; None if there is no such row.
+        """
 
     def below(
         self, floors: Sequence[Floor], older: Sequence[str], key: Sequence[str], most: int

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tideline.decoding.schemas.joining import described
 from tideline.decoding.schemas.selecting import chain_to
-from tideline.decoding.schemas.shapes import Record
+from tideline.decoding.schemas.shapes import Record, Scalar
 from tideline.model.decoding import FieldChoice, SchemaUnusable
 
 ROW, BEFORE = "after", "before"
@@ -34,6 +35,11 @@ POSITION = (
 """Fields of `source` that say where the change stands in the database's own log: PostgreSQL's, then
 MySQL's, SQL Server's, Oracle's."""
 _TOLD = ("op", "source.ts_ms", "source.snapshot", "transaction.id")
+_KINDS = (
+    ("op", ("string",), "a text"),
+    ("source.ts_ms", ("int", "long", "integer"), "a whole number"),
+)
+"""What the fields hold that are read as something else than a text."""
 CHANGES = ("c", "r", "u", "d", "t")
 """Operations that change rows: created, read by a snapshot, updated, deleted, all truncated."""
 MESSAGE = "m"
@@ -83,6 +89,14 @@ def refuse_no_event(shape: Record) -> None:
     names = {field.name: field.shape for field in shape.fields}
     if "op" not in names or "source" not in names:
         raise SchemaUnusable("", "it is no envelope of Debezium's: it lacks op or source")
+    for path, kinds, wanted in _KINDS:
+        found = chain_to(shape, path)
+        kind = found[-1].shape if found else None
+        if kind is not None and not (isinstance(kind, Scalar) and kind.kind in kinds):
+            why = f"it is {described(kind)}, and Debezium writes {wanted} there"
+            raise SchemaUnusable(path, f"{why}: undo what a transform of the connector changes")
+    if not isinstance(names["source"], Record):
+        raise SchemaUnusable("source", "it is no record, as Debezium writes it")
     if ROW in names and not isinstance(names[ROW], Record):
         why = "it is no record, so it has no columns (of MongoDB's connector, it is a text)"
         raise SchemaUnusable(ROW, why)

@@ -8,14 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import reduce
-from operator import getitem
+from operator import getitem, or_
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import DataType
 
 from tideline.decoding.schemas.envelope import BEFORE, CHANGES, MESSAGE, POSITION, ROW
-from tideline.decoding.spark.fields import ERROR, ERROR_CLASS, FAR_MS, fields_of, value_of
+from tideline.decoding.spark.fields import (
+    ERROR,
+    ERROR_CLASS,
+    at_millis,
+    fields_of,
+    spark_type,
+    value_of,
+)
 from tideline.model.decoding import (
     NO_CHANGE,
     OF_ENVELOPE,
@@ -24,6 +32,7 @@ from tideline.model.decoding import (
     PartPlan,
     TypedColumn,
 )
+from tideline.model.placeholders import placeholders
 from tideline.spark.raw_rows import Transform
 
 
@@ -54,11 +63,9 @@ def _with_row(rows: DataFrame, part: PartPlan, key: PartPlan | None) -> DataFram
     op = event.at("op")
     made = {
         "op": op,
-        "source_timestamp": F.timestamp_millis(
-            F.when(F.abs(event.at("source", "ts_ms")) < FAR_MS, event.at("source", "ts_ms"))
-        ),
-        "snapshot": event.at("source", "snapshot"),
-        "transaction_id": event.at("transaction", "id"),
+        "source_timestamp": at_millis(event.at("source", "ts_ms")),
+        "snapshot": event.at("source", "snapshot").cast("string"),
+        "transaction_id": event.at("transaction", "id").cast("string"),
         "source_position": _position(event),
     }
     has_row = op.isin("d", "t") | event.at(ROW).isNotNull()
@@ -134,10 +141,11 @@ def _without_placeholders(rows: DataFrame, part: PartPlan) -> DataFrame:
     depth = 2 if part.envelope is not None else 1
     named = []
     for column in part.reader.in_table:
-        stands = placeholder(part, column)
-        if len(column.steps) == depth and stands is not None:
-            is_away = F.coalesce(value_of(part.part, column) == stands, F.lit(False))
-            named.append(F.when(is_away, F.lit(column.name)))
+        stands = _placeholders(part, column)
+        if len(column.steps) == depth and stands:
+            value, kind = value_of(part.part, column), spark_type(column.type)
+            is_away = reduce(or_, (_equals(value, stand, kind) for stand in stands))
+            named.append(F.when(F.coalesce(is_away, F.lit(False)), F.lit(column.name)))
     names = F.array_compact(F.array(*named)) if named else F.lit(None).cast("array<string>")
     return rows.withColumn(UNAVAILABLE, F.when(F.size(names) > 0, names))
 
@@ -145,28 +153,22 @@ def _without_placeholders(rows: DataFrame, part: PartPlan) -> DataFrame:
 def typed_value(part: PartPlan, column: TypedColumn) -> Column:
     """The value of a typed column; null also where the change did not bring it."""
     found = value_of(part.part, column)
-    if part.unavailable is None or placeholder(part, column) is None:
+    if not _placeholders(part, column):
         return found
     away = F.array_contains(F.coalesce(F.col(UNAVAILABLE), F.array()), column.name)
     return F.when(~away, found)
 
 
-def placeholder(part: PartPlan, column: TypedColumn) -> Column | None:
-    """What stands in a column whose value a change did not bring; None in a type that has none.
+def _placeholders(part: PartPlan, column: TypedColumn) -> tuple[object, ...]:
+    return () if part.unavailable is None else placeholders(part.unavailable, column.type)
 
-    As Debezium's PostgreSQL connector writes it (`PostgresValueConverter`): the text, its bytes, or
-    a list or a map with nothing else.
-    """
-    assert part.unavailable is not None
-    text, kind = part.unavailable, column.type
-    if kind == "string":
-        return F.lit(text)
-    if kind == "binary":
-        return F.lit(text.encode())
-    if not isinstance(kind, Mapping) or kind["type"] != "array":
-        return None
-    if kind["elementType"] == "string":
-        return F.array(F.lit(text))
-    if kind["elementType"] == "long":
-        return F.array(*(F.lit(byte).cast("bigint") for byte in text.encode()))
-    return None
+
+def _equals(value: Column, stand: object, kind: DataType) -> Column:
+    """Whether a value is a placeholder; Spark compares no maps, but what is in them."""
+    if isinstance(stand, dict):
+        ((key, held),) = stand.items()
+        pair = F.struct(F.lit(key).alias("key"), F.lit(held).alias("value"))
+        return F.map_entries(value) == F.array(pair)
+    if isinstance(stand, list):
+        return value == F.array(*map(F.lit, stand)).cast(kind)
+    return value == F.lit(stand)

@@ -40,10 +40,8 @@ from tideline.spark.session import DECODERS
 
 PAYLOAD, SCHEMA_ID = "payload", "schema_id"
 FIELDS, ERROR_CLASS, ERROR = "fields", "error_class", "error"
-FAR_MS = 9_000_000_000_000_000
+_FAR_MS = 9_000_000_000_000_000
 """Milliseconds that still fit when they are counted in microseconds."""
-
-
 _DECODED = "_decoded"
 
 
@@ -94,6 +92,11 @@ def value_of(part: str, column: TypedColumn) -> Column:
         column: One of the part's.
     """
     return reduce(lambda found, step: found.getField(step), column.steps, F.col(fields_of(part)))
+
+
+def at_millis(column: Column) -> Column:
+    """The time of milliseconds since 1970; null where it is too far away to be told."""
+    return F.timestamp_millis(F.when(column.between(-_FAR_MS, _FAR_MS), column))
 
 
 def spark_type(kind: object) -> DataType:

@@ -18,10 +18,10 @@ from tideline.decoding.spark.expectations import hold_against
 from tideline.decoding.spark.fields import (
     ERROR,
     ERROR_CLASS,
-    FAR_MS,
     FIELDS,
     PAYLOAD,
     SCHEMA_ID,
+    at_millis,
     spark_type,
     value_of,
 )
@@ -161,7 +161,7 @@ def _day_of(plan: DecodePlan, name: str) -> Column:
     if isinstance(kind, DateType):
         return column
     if isinstance(kind, LongType):
-        return F.to_date(F.timestamp_millis(F.when(F.abs(column) < FAR_MS, column)))
+        return F.to_date(at_millis(column))
     if isinstance(kind, StringType):
         return F.to_date(F.try_to_timestamp(column))
     return F.to_date(column)

@@ -27,13 +27,14 @@ from tideline.decoding.spark.expectations import HALTING, counted, refusals
 from tideline.decoding.spark.expectations import counts as failures
 from tideline.decoding.spark.fields import ERROR_CLASS
 from tideline.decoding.spark.framing import IS_NEW, find_new_ids, find_new_schemas
-from tideline.decoding.spark.judging import IS_DROPPED, IS_TOMBSTONE
+from tideline.decoding.spark.judging import IS_DROPPED, IS_TOMBSTONE, judge
 from tideline.decoding.spark.rows import for_typed, quarantined, typed, typed_type
 from tideline.errors import BadInput, VerificationFailed
 from tideline.model.decoding import DecodePlan, ErrorClass
 from tideline.model.offsets import CoordinateRange
 from tideline.model.spark_job import DecodeJob, DecodeResult, SparkResult
 from tideline.model.wording import shown
+from tideline.spark.failures import reason_of_values
 from tideline.spark.raw_rows import Transform, observed, write_rows
 from tideline.spark.stored_rows import within
 
@@ -89,12 +90,11 @@ _STEPS = 50_000
 """About so many places of bad rows are noted at most."""
 
 
-def write_decoded(raw: DataFrame, judge: Transform, job: DecodeJob) -> DecodeResult:
+def write_decoded(raw: DataFrame, job: DecodeJob) -> DecodeResult:
     """Write the typed rows and the quarantined ones into their attempts' folders.
 
     Args:
         raw: The raw rows at the plan's coordinates.
-        judge: Decodes them; of the same row it says the same each time.
         job: Where the rows go.
 
     Returns:
@@ -112,12 +112,16 @@ def write_decoded(raw: DataFrame, judge: Transform, job: DecodeJob) -> DecodeRes
         raise BadInput(f"{'; '.join(wrong)}. Nothing was decoded")
     step = max(1, sum(len(r.offsets) for r in job.plan.ranges) // _STEPS)
     is_bad = F.col(ERROR_CLASS).isNotNull()
-    judged = raw.transform(for_typed(job.plan)).transform(judge)
+    judged = raw.transform(for_typed(job.plan)).transform(judge(job.plan))
     metrics = [*_counts(is_bad, step), *failures(job.plan, of_bad=False)]
     seen = Observation("decoded")
     good = _good(judged.observe(seen, *metrics))
     rows, written = _transformed(good.transform(typed(job.plan)), job.plan.transform)
-    write_rows(rows, job.decoded)
+    try:
+        write_rows(rows, job.decoded)
+    except Exception as error:
+        _refuse_a_rule(raw, job.plan, error)
+        raise
     counts = observed(seen, judged, metrics)
     if counts["new"] and not job.is_last_round:
         return _new_schemas(raw, job.plan)
@@ -133,8 +137,8 @@ def write_decoded(raw: DataFrame, judge: Transform, job: DecodeJob) -> DecodeRes
     )
     if counts["bad"]:
         near = raw.transform(within(_places(counts["places"], step)))
-        result = _with_quarantine(result, near.transform(judge), counts["bad"], job)
-    return _compared(result, raw.transform(judge), job) if job.plan.is_again else result
+        result = _with_quarantine(result, near.transform(judge(job.plan)), counts["bad"], job)
+    return _compared(result, raw.transform(judge(job.plan)), job) if job.plan.is_again else result
 
 
 def _refused(raw: DataFrame, plan: DecodePlan) -> list[str]:
@@ -146,6 +150,26 @@ def _refused(raw: DataFrame, plan: DecodePlan) -> list[str]:
         f"decode.expect.{n} ({plan.expect[n].name}): got {shown(plan.expect[n].sql)}; {reason}"
         for n, reason in found
     ]
+
+
+def _refuse_a_rule(raw: DataFrame, plan: DecodePlan, error: Exception) -> None:
+    """Name the rule that has failed a job: some functions raise errors whatever the mode is.
+
+    Raises:
+        BadInput: It fails alone as well.
+    """
+    if (why := reason_of_values(error)) is None:
+        return
+    for rule in plan.expect:
+        judged = raw.transform(for_typed(plan)).transform(judge(replace(plan, expect=(rule,))))
+        try:
+            judged.write.format("noop").mode("overwrite").save()
+        except Exception:
+            raise BadInput(
+                f"decode.expect ({rule.name}): got {shown(rule.sql)}; for a record Spark fails, and"
+                f" gives no null: {why}. Nothing was decoded; use try_ functions, or ask for values"
+                " that it takes"
+            ) from error
 
 
 def _new_schemas(raw: DataFrame, plan: DecodePlan) -> DecodeResult:

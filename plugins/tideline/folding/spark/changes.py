@@ -22,6 +22,7 @@ from tideline.model.current import (
     order_names,
 )
 from tideline.model.decoding import UNAVAILABLE
+from tideline.model.placeholders import placeholders
 from tideline.spark.raw_rows import Transform
 from tideline.table.schema import TYPED_COLUMNS, current_columns, delta_field, delta_fields
 
@@ -93,7 +94,9 @@ def is_below(plan: FoldPlan, floors: tuple[Floor, ...], of: Callable[[str], Colu
         floors: One for each partition of the newest topic id, or none.
         of: Gives a coordinate of it.
     """
-    found = F.lit(False)
+    if not floors:
+        return F.lit(False)
+    found = era_of(plan, of) < F.lit(plan.incarnations.of(floors[0].identity))
     for topic_id in sorted({floor.topic_id for floor in floors}):
         here = {floor.partition: floor for floor in floors if floor.topic_id == topic_id}
         partitions = range(max(here) + 1)
@@ -103,8 +106,6 @@ def is_below(plan: FoldPlan, floors: tuple[Floor, ...], of: Callable[[str], Colu
         is_older = of("generation") < generation
         is_older |= (of("generation") == generation) & (of("offset") < offset)
         found |= (of("topic_id") == topic_id) & is_older
-    if eras := plan.eras_below(floors):
-        found |= of("topic_id").isin(*eras)
     return F.coalesce(found, F.lit(False))
 
 
@@ -128,16 +129,29 @@ def is_keyless(plan: FoldPlan) -> Column:
 
 
 def key_text(plan: FoldPlan) -> Column:
-    """A key's canonical text: its columns as texts, in a list of JSON's."""
-    types = {c.name: c.type for c in plan.columns}
-    return F.to_json(
-        F.array(
-            *(
-                F.hex(F.col(name)) if types[name] == "binary" else F.col(name).cast("string")
-                for name in plan.layout.key
-            )
-        )
-    )
+    """A key's canonical text: its columns as texts, in a list of JSON's.
+
+    Buckets are made of it, so no setting of Spark's may change it.
+    """
+    types = {c.name: str(c.type) for c in plan.columns}
+    return F.to_json(F.array(*(_text(F.col(name), types[name]) for name in plan.layout.key)))
+
+
+def _text(value: Column, kind: str) -> Column:
+    """A value of a key's column as a text: of a decimal its digits, never with an exponent.
+
+    Without ANSI mode Spark writes 0.0000001 as 1E-7; the digits of what it writes are the same.
+    """
+    if kind == "binary":
+        return F.hex(value)
+    text = value.cast("string")
+    scale = int(kind.rstrip(")").split(",")[1]) if kind.startswith("decimal(") else 0
+    if scale < 7:
+        return text
+    digits = F.regexp_replace(F.substring_index(text, "E", 1), "[^0-9]", "")
+    padded = F.lpad(digits, scale, "0")
+    plain = F.concat(F.when(text.startswith("-"), "-0.").otherwise("0."), padded)
+    return F.when(text.contains("E"), plain).otherwise(text)
 
 
 def bucket_of(plan: FoldPlan) -> Column:
@@ -146,12 +160,22 @@ def bucket_of(plan: FoldPlan) -> Column:
     return number.cast("int")
 
 
-def era_of(plan: FoldPlan, topic_id: Column) -> Column:
-    """Which incarnation of the topic a row is of; a later one counts more."""
+def era_of(plan: FoldPlan, of: Callable[[str], Column]) -> Column:
+    """Which incarnation of the topic a row is of; a later one counts more.
+
+    Args:
+        of: Gives a coordinate of it.
+    """
     if len(plan.eras) == 1:
         return F.lit(0)
-    known = [part for n, name in enumerate(plan.eras) for part in (F.lit(name), F.lit(n))]
-    return F.create_map(*known)[topic_id]
+    conditions = plan.incarnations.conditions
+    known = {topic_id: n for topic_id, partition, _, n in conditions if partition is None}
+    found = F.create_map(*(F.lit(part) for pair in known.items() for part in pair))[of("topic_id")]
+    for topic_id, partition, generation, n in conditions:
+        if partition is not None:
+            is_its = (of("topic_id") == topic_id) & (of("partition") == partition)
+            found = F.when(is_its & (of("generation") >= generation), n).otherwise(found)
+    return found
 
 
 def order_of(plan: FoldPlan, of: Mapping[str, Column] | None = None) -> Column:
@@ -161,7 +185,7 @@ def order_of(plan: FoldPlan, of: Mapping[str, Column] | None = None) -> Column:
         of: The coordinates of a row; those of the row itself if not given.
     """
     at = of or {name: F.col(name) for name in placing(plan)}
-    era = era_of(plan, at["topic_id"])
+    era = era_of(plan, at.__getitem__)
     return F.struct(*((era if n == ERA else at[n]).alias(n) for n in order_names(plan)))
 
 
@@ -170,20 +194,47 @@ def placing(plan: FoldPlan) -> tuple[str, ...]:
     return (*COORDINATES, *(c.name for c in plan.sequence))
 
 
-def barrier_order(plan: FoldPlan, barrier: Barrier) -> Column:
-    """The place of a change that said that all rows are gone."""
-    kinds = {"generation": "int", "partition": "int", "offset": "bigint"}
-    at = {n: F.lit(getattr(barrier, n)) for n in COORDINATES}
-    return order_of(plan, at | {n: at[n].cast(kind) for n, kind in kinds.items()})
+def is_truncated(plan: FoldPlan, barrier: Barrier | None, at: Column) -> Column:
+    """Whether a change came before the last one that said that all rows are gone.
+
+    By offsets that one speaks of its own partition and of older incarnations, as a floor does; by
+    Kafka's time of all partitions.
+
+    Args:
+        at: The change's place, as of `order_of`.
+    """
+    if barrier is None:
+        return F.lit(False)
+    era = plan.incarnations.of(barrier.identity)
+    names = order_names(plan)[1:] if plan.order == "time" else ("generation", "offset")
+    found = F.lit(False)
+    for name in reversed(names):
+        limit = F.lit(getattr(barrier, name))
+        found = (at[name] < limit) | ((at[name] == limit) & found)
+    is_same: Column = at[ERA] == F.lit(era)
+    if plan.order != "time":
+        is_same &= at["partition"] == barrier.partition
+    return (at[ERA] < F.lit(era)) | (is_same & found)
+
+
+def outlives(plan: FoldPlan, barrier: Barrier | None, gone: Column, at: Column) -> Column:
+    """Whether a change's values still stand when the last change of its key comes.
+
+    A key's life ends with a delete, and with a record that says that all rows are gone.
+
+    Args:
+        gone: The place of the last delete among the changes that are folded; null for none.
+        at: The change's place.
+    """
+    return (gone.isNull() | (at > gone)) & ~is_truncated(plan, barrier, at)
 
 
 def fillable(plan: FoldPlan) -> list[str]:
     """Columns that a change may lack, if it may lack any."""
     if not plan.has_unavailable:
         return []
-    names = [c.name for c in plan.columns if c.name not in plan.layout.key]
-    kinds = {c.name: c.type for c in plan.columns}
-    return [n for n in names if kinds[n] in ("string", "binary") or isinstance(kinds[n], dict)]
+    rows = (c for c in plan.columns if c.name not in plan.layout.key)
+    return [c.name for c in rows if placeholders(UNAVAILABLE, c.type)]  # any text: by types only
 
 
 def newest(plan: FoldPlan) -> Transform:
@@ -196,7 +247,7 @@ def newest(plan: FoldPlan) -> Transform:
     """
     others = [n for n in row_columns(plan) if n not in plan.layout.key]
     order = F.col(ORDER)
-    era = era_of(plan, F.col("topic_id"))
+    era = era_of(plan, F.col)
     aggregates = [
         F.max_by(F.struct(*others), order).alias(_LAST),
         F.min(order).alias(OLDEST),
@@ -227,7 +278,7 @@ def is_after(
     for name in reversed(order_names(plan)):
         if name == ERA and len(plan.eras) == 1:
             continue
-        of = (lambda o: era_of(plan, o("topic_id"))) if name == ERA else (lambda o, n=name: o(n))
+        of = (lambda o: era_of(plan, o)) if name == ERA else (lambda o, n=name: o(n))
         left, right = of(one), of(other)
         found = (left > right) | ((left == right) & found)
     return found

@@ -30,7 +30,7 @@ from tideline.folding.spark.merging import beside, last_truncate
 from tideline.folding.spark.sums import bucket_states, bucket_sums, looked_at, standing_sums
 from tideline.model.current import BUCKET, Barrier, FoldPlan, differing
 from tideline.model.decoding import UNAVAILABLE
-from tideline.model.offsets import CoordinateRange
+from tideline.model.offsets import CoordinateRange, partition_counts
 from tideline.model.spark_job import FoldJob, FoldResult, SparkResult
 from tideline.spark.raw_rows import write_rows
 from tideline.spark.stored_rows import read_files, within
@@ -60,6 +60,8 @@ def _look(spark: SparkSession, job: FoldJob) -> FoldResult:
     report, truncates = _counted(plan, changed)
     if truncates:
         report = _with_barrier(report, plan, changed)
+    if report.moved:
+        return report
     keyed, there = changed.filter(~is_keyless(plan)), {b.bucket for b in job.current_files}
     if job.only:
         keyed, there = keyed.filter(F.col(BUCKET).isin(*job.only)), there & {*job.only}
@@ -77,6 +79,8 @@ def _fold(spark: SparkSession, job: FoldJob, kept: ExitStack) -> FoldResult:
         anew = {*range(plan.layout.buckets)}
     changed = _changes(spark, job, job.typed_files, plan.ranges)
     report, truncates = _counted(plan, changed)
+    if truncates:
+        report = _with_barrier(report, plan, changed)
     if report.moved:
         return report
     keyed = changed.filter(~is_keyless(plan))
@@ -86,14 +90,7 @@ def _fold(spark: SparkSession, job: FoldJob, kept: ExitStack) -> FoldResult:
     if is_small:  # otherwise they would not fit, and touch all
         latest = keep(latest, kept)
         touched = {row[BUCKET] for row in latest.select(BUCKET).distinct().collect()}
-    if truncates:
-        partitions = {r.partition for r in plan.covered}
-        if plan.order == "sequence" or (plan.order == "offset" and len(partitions) > 1):
-            count = len(partitions)
-            said = f"all rows went (op t), in a topic of {count} partition{'s'[: count - 1]}"
-            return replace(report, moved=(said,))
-        report, touched = _with_barrier(report, plan, changed), {*range(plan.layout.buckets)}
-    if plan.is_sweep or plan.is_drop:
+    if truncates or plan.is_sweep or plan.is_drop:
         touched = {*range(plan.layout.buckets)}
     if orphaned := _orphaned(spark, job, keyed) - anew:
         return replace(report, anew=tuple(sorted(orphaned)))
@@ -126,9 +123,27 @@ def _counted(plan: FoldPlan, changed: DataFrame) -> tuple[FoldResult, int]:
     ]
     (found,) = changed.agg(*counts).collect()
     names = ", ".join(c.source for c in plan.sequence)
-    said = () if found["unordered"] is None else (f"{found['unordered']} without {names}",)
+    unordered = found["unordered"]
+    said: tuple[str, ...] = () if unordered is None else (f"{unordered} without {names}",)
+    if plan.barrier is not None:
+        said += _unplaced(plan, [plan.barrier.topic_id])
     report = FoldResult(changes=found["rows"], keyless=found["keyless"], barrier=plan.barrier)
     return replace(report, moved=said), found["truncates"]
+
+
+def _unplaced(plan: FoldPlan, topic_ids: Sequence[str]) -> tuple[str, ...]:
+    """Why truncates of these topic ids end nothing for certain, in words; nothing if they do.
+
+    By offsets one says which changes of its own partition it ends, and none of another one's.
+    Partitions count, not records: those of another one may come at any time.
+    """
+    if plan.order == "sequence":
+        return ("all rows went (op t)",) if topic_ids else ()
+    if plan.order == "time":
+        return ()
+    known, covered = dict(plan.partitions), partition_counts(r.identity for r in plan.covered)
+    counts = [max(known.get(i, 1), covered.get(i, 1)) for i in sorted(topic_ids)]
+    return tuple(f"all rows went (op t), in a topic of {n} partitions" for n in counts if n > 1)
 
 
 def _changes(
@@ -148,13 +163,16 @@ def _changes(
 
 def _with_barrier(report: FoldResult, plan: FoldPlan, changed: DataFrame) -> FoldResult:
     """With the last change that said that all rows are gone, of before or of now."""
+    of = changed.filter(F.col(IS_TRUNCATE)).select("topic_id").distinct().collect()
+    if unplaced := _unplaced(plan, [row["topic_id"] for row in of]):
+        return replace(report, moved=(*report.moved, *unplaced))
     found = [last_truncate(changed), *([] if plan.barrier is None else [plan.barrier])]
     return replace(report, barrier=max(found, key=lambda b: _place(plan, b)))
 
 
 def _place(plan: FoldPlan, barrier: Barrier) -> tuple[Any, ...]:
-    """As `order_of` orders changes, but for the partition: of one topic there is one."""
-    era, place = plan.eras.index(barrier.topic_id), (barrier.generation, barrier.offset)
+    """As `order_of` orders changes: by offsets, two of one incarnation are of one partition."""
+    era, place = plan.incarnations.of(barrier.identity), (barrier.generation, barrier.offset)
     return (era, barrier.timestamp, *place) if plan.order == "time" else (era, *place)
 
 

@@ -19,13 +19,15 @@ from tideline.folding.spark.changes import (
     NEW,
     OLDEST,
     ORDER,
-    barrier_order,
     current_schema,
+    era_of,
     fillable,
     is_after,
     is_below,
+    is_truncated,
     lacks,
     order_of,
+    outlives,
     placing,
     row_columns,
 )
@@ -90,8 +92,8 @@ def beside(
     joined = joined.withColumn(IS_SWEPT, F.coalesce(swept, F.lit(False)))
     if barrier is None:
         return joined.withColumn(IS_GONE, F.lit(False))
-    before = order_of(plan, {n: _chosen(n) for n in placing(plan)}) < barrier_order(plan, barrier)
-    return joined.withColumn(IS_GONE, before & ~_chosen(IS_DELETED))
+    at = order_of(plan, {n: _chosen(n) for n in placing(plan)})
+    return joined.withColumn(IS_GONE, is_truncated(plan, barrier, at) & ~_chosen(IS_DELETED))
 
 
 def same_key(plan: FoldPlan, rows: DataFrame, prefix: str) -> list[Column]:
@@ -116,13 +118,13 @@ def merged(plan: FoldPlan, barrier: Barrier | None) -> list[Column]:
         made[IS_DELETED] = stays | _chosen(IS_DELETED)
     for name in fillable(plan):
         is_lacking = lacks(made[UNAVAILABLE], name) & ~made[IS_DELETED]
-        made[name] = F.when(is_lacking, _filled(plan, name)).otherwise(made[name])
+        made[name] = F.when(is_lacking, _filled(plan, name, barrier)).otherwise(made[name])
     if barrier is not None:
         made = {n: _behind(n, column, barrier) for n, column in made.items()}
     return [made.get(n, F.col(n)).alias(n) for n in row_columns(plan)]
 
 
-def _filled(plan: FoldPlan, name: str) -> Column:
+def _filled(plan: FoldPlan, name: str, barrier: Barrier | None) -> Column:
     """A value that the last change did not bring: the newest that came before it.
 
     A row that stands there has brought what it does not lack; what it lacks is filled already, from
@@ -130,8 +132,9 @@ def _filled(plan: FoldPlan, name: str) -> Column:
     """
     came, gone, place = F.col(f"{FILLED}{name}"), F.col(GONE), order_of(plan, _at(plan))
     is_newer = came.isNotNull() & (~F.col(HAS_OLD) | (came["at"] > place))
-    is_newer &= gone.isNull() | (came["at"] > gone)
-    stands = F.col(HAS_OLD) & ~old(IS_DELETED) & ~F.col(IS_SWEPT) & (gone.isNull() | (place > gone))
+    is_newer &= outlives(plan, barrier, gone, came["at"])
+    stands = F.col(HAS_OLD) & ~old(IS_DELETED) & ~F.col(IS_SWEPT)
+    stands &= outlives(plan, barrier, gone, place)
     kept = F.when(stands, old(name))
     stale = F.coalesce(kept, came["value"])
     return F.when(F.col(TAKES) & is_newer, came["value"]).when(F.col(TAKES), kept).otherwise(stale)
@@ -157,17 +160,22 @@ def is_dropped(plan: FoldPlan, row: Mapping[str, Column]) -> Column:
     return row[IS_DELETED] & is_below(plan, plan.drops, row.__getitem__)
 
 
-def has_moved() -> Column:
-    """Whether a key's row and its change stand in two partitions of one topic."""
+def has_moved(plan: FoldPlan) -> Column:
+    """Whether a key's row and its change stand in two partitions of one incarnation."""
     both = F.col(HAS_OLD) & new("offset").isNotNull()
-    is_same = old("topic_id") == new("topic_id")
+    is_same = era_of(plan, old) == era_of(plan, new)
     return F.coalesce(both & is_same & (old("partition") != new("partition")), F.lit(False))
 
 
-def is_in_doubt(plan: FoldPlan) -> Column:
-    """Whether a change is older than a row that was filled: from which one, nobody knows."""
-    is_older = F.col(OLDEST) < order_of(plan, _at(plan))
-    return F.coalesce(is_older & (F.size(old(UNAVAILABLE)) > 0), F.lit(False))
+def is_in_doubt(plan: FoldPlan, barrier: Barrier | None) -> Column:
+    """Whether a change is older than a row that was filled: from which one, nobody knows.
+
+    So is one that says that all rows are gone, where it was not known when the row was filled.
+    """
+    is_older = F.coalesce(F.col(OLDEST) < order_of(plan, _at(plan)), F.lit(False))
+    if barrier != plan.barrier:
+        is_older |= F.lit(True)
+    return F.coalesce(is_older & (F.size(old(UNAVAILABLE)) > 0) & ~F.col(IS_GONE), F.lit(False))
 
 
 def last_truncate(changes: DataFrame) -> Barrier:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType, VariantType
 
 from tideline.folding.spark.changes import FIRST, LAST, current_schema, key_text, row_columns
 from tideline.folding.spark.merging import (
@@ -21,6 +22,7 @@ from tideline.model.current import (
     BUCKET,
     COORDINATES,
     IS_DELETED,
+    OLD_SUMS,
     Barrier,
     BucketState,
     FoldPlan,
@@ -29,6 +31,7 @@ from tideline.model.current import (
 from tideline.model.decoding import UNAVAILABLE
 
 _LOW, _BITS = 0xFFFF_FFFF, 60
+_NESTED = (ArrayType, MapType, StructType, VariantType)
 
 
 def looked_at(plan: FoldPlan, pairs: DataFrame, barrier: Barrier | None) -> DataFrame:
@@ -44,7 +47,7 @@ def looked_at(plan: FoldPlan, pairs: DataFrame, barrier: Barrier | None) -> Data
     moved = F.lit(False)
     if plan.order == "offset":
         in_batch = new("offset").isNotNull() & (-F.col(FIRST)["place"] != F.col(LAST)["place"])
-        moved = has_moved() | F.coalesce(in_batch, F.lit(False))
+        moved = has_moved(plan) | F.coalesce(in_batch, F.lit(False))
     before = {n: F.col(n) if n in keys else old(n) for n in names}
     made = pairs.select(
         *merged(plan, barrier),
@@ -53,7 +56,7 @@ def looked_at(plan: FoldPlan, pairs: DataFrame, barrier: Barrier | None) -> Data
         F.when(F.col(HAS_OLD), _hash(plan, before)).alias("found_hash"),
         old(IS_DELETED).alias("found_gone"),
         F.when(moved, key_text(plan)).alias("moved"),
-        (is_in_doubt(plan) if plan.has_unavailable else F.lit(False)).alias("doubted"),
+        (is_in_doubt(plan, barrier) if plan.has_unavailable else F.lit(False)).alias("doubted"),
     )
     after = {n: F.col(n) for n in names}
     left = F.when(~is_dropped(plan, after), _hash(plan, after))
@@ -105,7 +108,7 @@ def _hash(plan: FoldPlan, row: Mapping[str, Column]) -> Column:
     Spark's hash passes over nulls, so numbers say with their bits which columns are there; one
     without a bit is null itself.
     """
-    types = {f.name: f.dataType.typeName() for f in current_schema(plan).fields}
+    types = {f.name: f.dataType for f in current_schema(plan).fields}
     own = (*COORDINATES, IS_DELETED, UNAVAILABLE, *(c.name for c in plan.sequence))
     names = [*own, *(c.name for c in plan.columns)]
     words, told = [F.lit(0).cast("bigint")] * (len(names) // _BITS + 1), []
@@ -115,8 +118,39 @@ def _hash(plan: FoldPlan, row: Mapping[str, Column]) -> Column:
         value = row[name]
         bit = F.when(value.isNotNull(), F.lit(1 << n % _BITS)).otherwise(F.lit(0))
         words[n // _BITS] = words[n // _BITS].bitwiseOR(bit.cast("bigint"))
-        told.append(F.to_json(F.struct(value)) if types[name] in ("map", "variant") else value)
+        if plan.sums == OLD_SUMS:
+            is_text = isinstance(types[name], MapType | VariantType)
+            told.append(F.to_json(F.struct(value)) if is_text else value)
+        elif isinstance(types[name], _NESTED) and name != UNAVAILABLE:  # a list of names only
+            told.append(F.when(value.isNotNull(), _told(value, types[name])))
+        else:
+            told.append(value)
     return F.xxhash64(*(F.nullif(word, F.lit(0)) for word in words), *told)
+
+
+def _told(value: Column, kind: DataType) -> Column:
+    """What is hashed of a nested value: also what is null in it, and how long its lists are.
+
+    Spark's hash goes through lists and structs item by item, without their ends. Pairs of a map
+    are in the order of their keys. The name of this is `model.current.SUMS`.
+    """
+    if isinstance(kind, StructType):
+        parts = [_told(value.getField(f.name), f.dataType) for f in kind.fields]
+        return F.struct(value.isNotNull(), *parts)
+    if isinstance(kind, MapType):
+        pair = StructType().add("key", kind.keyType).add("value", kind.valueType)
+        value, kind = F.array_sort(F.map_entries(value), _by_key), ArrayType(pair)
+    if isinstance(kind, ArrayType):
+        item = kind.elementType
+        length = F.coalesce(F.size(value), F.lit(-1))
+        return F.struct(length, F.transform(value, lambda one: _told(one, item)))
+    held = F.to_json(F.struct(value)) if isinstance(kind, VariantType) else value
+    return F.struct(value.isNotNull(), held)
+
+
+def _by_key(one: Column, other: Column) -> Column:
+    left, right = one.getField("key"), other.getField("key")
+    return F.when(left < right, -1).when(left > right, 1).otherwise(0)
 
 
 def bucket_states(rows: Sequence[Row], name: str) -> tuple[BucketState, ...]:
