@@ -28,6 +28,7 @@ def main() -> int:
     """Fold, or replay."""
     options = _options()
     spark = InProcessSpark(is_small=False)
+    spark.session.conf.set("spark.sql.shuffle.partitions", "2")  # rows are few, tasks are not free
     try:
         if options.replay:
             history = History.load(Path(options.replay).read_text())

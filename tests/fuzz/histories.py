@@ -187,6 +187,8 @@ class _Drawing:
                 self.eras_left -= 1
                 yield self._created()
                 yield from self._produced(self.random.randrange(1, 25))
+        if p.eras > 1 and self._is(0.15):
+            yield ("come_back", self.random.randrange(4))
         if self._is(p.truncates):
             yield ("truncate", self.random.randrange(4))
             yield from self._produced(self.random.randrange(6))
@@ -239,7 +241,7 @@ class _Drawing:
             kind = random.choice(["redrive", "again", "rewind", "other"])
             yield (kind, self._seed(), random.choice([0.05, 0.3]))
         if self._is(p.drops):
-            yield (random.choice(["drop", "put_back"]),)
+            yield (random.choice(["drop", "put_back", "forget"]),)
 
     def _folded(self) -> Iterator[Event]:
         """A fold, and what one does beside it."""

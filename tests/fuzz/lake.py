@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from deltalake import DeltaTable, write_deltalake
 
 from tests.fuzz import keys, oracle
-from tests.fuzz.topic import Place, Topic
+from tests.fuzz.topic import Incarnation, Place, Topic
 from tests.simulation.store import MemoryStore, StoreState
 from tests.worlds.folds import runs_of
 from tideline.folding.checking import CurrentCheck, check_current
@@ -28,7 +28,7 @@ from tideline.launch.job import SparkPort
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.state import LedgerState
 from tideline.model.current import FoldRequest
-from tideline.model.head import Head, PartitionPosition
+from tideline.model.head import KnownCommit, PartitionPosition
 from tideline.model.incident import Decision
 from tideline.model.offsets import CoordinateRange, Coverage, add_coverage
 from tideline.model.request import RunRequest
@@ -68,12 +68,19 @@ class _SetAside:
         return self.ranges
 
 
+@dataclass(frozen=True)
 class _Raw:
-    """The raw table: its records have the producer's times."""
+    """The raw table: its records have the producer's times, its log says what came when."""
+
+    commits: tuple[KnownCommit, ...]
 
     def has_other(self, *_: object) -> bool:
         """None has another kind of time."""
         return False
+
+    def commits_above(self, token: int) -> tuple[KnownCommit, ...]:
+        """The first landing of each incarnation, newest first."""
+        return tuple(c for c in reversed(self.commits) if c.token > token)
 
 
 class Lake:
@@ -112,6 +119,7 @@ class Lake:
             }
         )
         self.store = StoreState()
+        self.followed = 0
         self.runs: list[str] = []
         if options["order"] == "time":
             self.update(lambda s: replace(s, folding=replace(s.folding, order="time")))
@@ -144,7 +152,7 @@ class Lake:
             request=RunRequest(by="ann"),
             ledger=self.ledger,
             connect=lambda: None,
-            table=cast(TablePort, _Raw()),
+            table=cast(TablePort, _Raw(tuple(self._landings()))),
             spark=self.spark,
             typed=TypedTables(
                 TargetTable(decode.table.uri, {}, TYPED_COORDINATES),
@@ -184,27 +192,41 @@ class Lake:
             changed: Decoded just now, for the first time or again.
         """
         self._write_typed()
-        head, ranges = self._head(), self.ranges(changed)
+        ranges = self.ranges(changed)
         coverage = self.coverage(self.topic.decoded)
 
         def note(state: LedgerState) -> LedgerState:
             decoding = replace(state.decoding, coverage=coverage)
             folding = state.folding.having_decoded(ranges)
-            return replace(state, decoding=decoding, folding=folding, head=head)
+            return replace(self._followed(state), decoding=decoding, folding=folding)
 
         self.update(note)
+        self.followed = len(self.topic.eras)
 
-    def _head(self) -> Head:
+    def _followed(self, state: LedgerState) -> LedgerState:
         """The landing's head, after each incarnation was followed and the loss accepted."""
-        newest = self.topic.eras[-1]
-        followed = tuple(
-            PartitionPosition(TOPIC, newest.topic_id, newest.generations[n], n, end)
-            for n, end in enumerate(newest.ends)
-        )
-        more = {}
-        if "incarnations" in Head.__dataclass_fields__:
-            more["incarnations"] = ((TOPIC, tuple(e.topic_id for e in self.topic.eras)),)
-        return Head(positions=followed, coverage=self.coverage(self.topic.records), **more)
+        eras = self.topic.eras
+        for era in eras[self.followed :]:
+            state = state.with_head(
+                replace(state.head, positions=_positions(era, era.began), coverage=())
+            )
+        positions = _positions(eras[-1], eras[-1].generations)
+        coverage = self.coverage(self.topic.records)
+        return state.with_head(replace(state.head, positions=positions, coverage=coverage))
+
+    def _landings(self) -> Iterator[KnownCommit]:
+        """The raw table's log, from its first commit on."""
+        for n, _ in enumerate(self.topic.eras, 1):
+            found = [p for p in self.topic.records if p[0] == n - 1]
+            if found:
+                ranges = self.ranges(found)
+                yield KnownCommit(n, n, f"plan-{n}", f"landing-{n}", ranges)
+
+    def forget(self) -> None:
+        """The ledger is one of an older version, which has noted no incarnations."""
+        ids = [era.topic_id for era in self.topic.eras]
+        if len(ids) == len({*ids}):
+            self.update(lambda s: replace(s, head=replace(s.head, incarnations=())))
 
     def _write_typed(self) -> None:
         kinds = keys.key_types(self.topic.key)
@@ -264,11 +286,14 @@ class Lake:
         sweep(self.context(name), rows)
 
     def floors(self, found: Iterable[Any]) -> tuple[oracle.Floor, ...]:
-        """Floors as the definition has them."""
-        eras = {era.topic_id: n for n, era in enumerate(self.topic.eras)}
-        return tuple(
-            oracle.Floor(eras[f.topic_id], f.generation, f.partition, f.offset) for f in found
-        )
+        """Floors as the definition has them: all of them are of one incarnation."""
+        known, eras = tuple(found), list[int]()
+        for f in known:
+            for n, era in enumerate(self.topic.eras):
+                began = [*era.began[f.partition : f.partition + 1], 0][0]
+                if era.topic_id == f.topic_id and began <= f.generation:
+                    eras.append(n)
+        return tuple(oracle.Floor(max(eras), f.generation, f.partition, f.offset) for f in known)
 
     def view(self, engine: Engine, *, is_history: bool = False) -> str:
         """`tideline current FILE --sql`, over tables that both engines know by these names."""
@@ -348,6 +373,13 @@ class Lake:
                 )
             return True
         return False
+
+
+def _positions(era: Incarnation, generations: list[int]) -> tuple[PartitionPosition, ...]:
+    return tuple(
+        PartitionPosition(TOPIC, era.topic_id, generation, n, era.ends[n])
+        for n, generation in enumerate(generations)
+    )
 
 
 def forged(kind: str, row: Found, random: Random) -> list[Found] | None:

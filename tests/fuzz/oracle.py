@@ -189,27 +189,20 @@ def verdict(changes: Iterable[Change], rules: Rules, partitions: Mapping[int, in
     if rules.order == "time":
         return "folds"
     truncates = [c for c in every if c.says == "truncate"]
-    keyed = [c for c in every if c.key is not None]
     if rules.order == "sequence":
-        is_unordered = bool(truncates) or any(c.sequence is None for c in keyed)
-        return "halts" if is_unordered else "folds"
-    found: list[Verdict] = [_moved(keyed)]
-    if truncates:
-        era = max(t.era for t in truncates)
-        logs = {t.partition for t in truncates if t.era == era}
-        others = {c.partition for c in keyed if c.era == era} | logs
-        found.append("halts" if len(others) > 1 else "folds")
-        if any(partitions.get(t.era, 1) > 1 for t in truncates):
-            found.append("may halt")  # the topic may have had one partition by then
-    return next((v for v in ("halts", "may halt") if v in found), "folds")
+        is_unordered = any(c.sequence is None for c in every if c.key is not None)
+        return "halts" if truncates or is_unordered else "folds"
+    if any(partitions.get(t.era, 1) > 1 for t in truncates):
+        return "halts"  # records of other partitions have no place beside it
+    return moved(every)
 
 
-def _moved(keyed: Iterable[Change]) -> Verdict:
+def moved(changes: Iterable[Change]) -> Verdict:
     """Whether a key has moved: in its newest incarnation, or in one that counts no more."""
     places: dict[Key, dict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
-    for c in keyed:
-        assert c.key is not None
-        places[c.key][c.era].add(c.partition)
+    for c in changes:
+        if c.key is not None:
+            places[c.key][c.era].add(c.partition)
     if any(len(eras[max(eras)]) > 1 for eras in places.values()):
         return "halts"
     return (

@@ -48,15 +48,17 @@ class Incarnation:
     """The topic between two times that it was created.
 
     Args:
-        topic_id: Random, as brokers make it.
+        topic_id: Random, as brokers make it; one that has come back is here again.
         generations: Of each partition's log.
         ends: The next offset of each of these.
+        began: Generations with which it was followed first.
         homes: Partitions of keys.
     """
 
     topic_id: str
     generations: list[int]
     ends: list[int]
+    began: list[int]
     homes: dict[int, int] = field(default_factory=dict)
 
 
@@ -90,8 +92,20 @@ class Topic:
     def create(self, partitions: int) -> None:
         """The topic, or another incarnation of it."""
         topic_id = str(uuid.UUID(int=self.ids.getrandbits(128), version=4))
-        self.eras.append(Incarnation(topic_id, [0] * partitions, [0] * partitions))
+        zeros = [0] * partitions
+        self.eras.append(Incarnation(topic_id, zeros[:], zeros[:], zeros))
         self.snapshot_began = None
+
+    def come_back(self, number: int) -> None:
+        """A cluster is swapped back: the topic of before is followed again, in new generations."""
+        before = {era.topic_id: era for era in self.eras[:-1]}
+        before.pop(self.eras[-1].topic_id, None)
+        if before:
+            old = [*before.values()][number % len(before)]
+            began = [g + 1 for g in old.generations]
+            ends, homes = old.ends[:], dict(old.homes)
+            self.eras.append(Incarnation(old.topic_id, began[:], ends, began, homes))
+            self.snapshot_began = None
 
     def grow(self, partitions: int) -> None:
         """The newest incarnation has more partitions."""
@@ -209,6 +223,14 @@ class Topic:
         )
 
     @property
-    def partitions(self) -> dict[int, int]:
-        """How many partitions each incarnation has."""
-        return {n: len(era.ends) for n, era in enumerate(self.eras)}
+    def known(self) -> dict[int, int]:
+        """How many partitions of each incarnation runs know.
+
+        Of the one that is followed all; of others those with records.
+        """
+        found: dict[str, set[int]] = {}
+        for era, _, partition, _ in self.records:
+            found.setdefault(self.eras[era].topic_id, set()).add(partition)
+        newest = self.eras[-1]
+        found[newest.topic_id] = {*range(len(newest.ends))}
+        return {n: len(found.get(era.topic_id, "1")) for n, era in enumerate(self.eras)}
