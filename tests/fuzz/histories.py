@@ -226,7 +226,9 @@ class _Drawing:
             elif chance < 0.24 and not is_sequence:
                 yield ("keyless", random.randrange(4))
             else:
-                long = (*keys.LONG, *([keys.RENAMED] if self.profile.renames else []))
+                long = [*keys.LONG]
+                long += [keys.RENAMED] if self.profile.renames else []
+                long += [keys.MAP] if self.profile.maps else []
                 lacking = [n for n in long if self._is(options["lacks"])]
                 yield ("put", key, move, random.choice("cuuu"), self._seed(), lacking)
 

@@ -82,10 +82,10 @@ ROW = {
 """The row's columns in the typed table."""
 COLUMNS = {name: "value_bucket" if name == "bucket" else name for name in ROW}
 """What the current table calls them: it has a column of that name itself."""
-LONG = ("v", "b", "tags", "s")
+LONG = ("v", "b", "tags")
 """Those that a change may lack."""
-RENAMED = "bucket"
-"""One more of these, whose name is another in the current table."""
+RENAMED, MAP = "bucket", "m"
+"""One more of these, whose name is another in the current table; and the map."""
 
 
 def key_types(name: str) -> list[pa.DataType]:

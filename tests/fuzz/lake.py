@@ -30,7 +30,7 @@ from tideline.ledger.state import LedgerState
 from tideline.model.current import FoldRequest
 from tideline.model.head import KnownCommit, PartitionPosition
 from tideline.model.incident import Decision
-from tideline.model.offsets import CoordinateRange, Coverage, add_coverage
+from tideline.model.offsets import CoordinateRange, Coverage, ReadRange, add_coverage
 from tideline.model.request import RunRequest
 from tideline.stream.stream import Stream
 from tideline.table.delta_table import TargetTable
@@ -219,8 +219,8 @@ class Lake:
         for n, _ in enumerate(self.topic.eras, 1):
             found = [p for p in self.topic.records if p[0] == n - 1]
             if found:
-                ranges = self.ranges(found)
-                yield KnownCommit(n, n, f"plan-{n}", f"landing-{n}", ranges)
+                ranges = (ReadRange(r.topic_id, *r.coordinates, None) for r in self.ranges(found))
+                yield KnownCommit(n, n, f"plan-{n}", f"landing-{n}", tuple(ranges))
 
     def forget(self) -> None:
         """The ledger is one of an older version, which has noted no incarnations."""

@@ -184,7 +184,7 @@ class _World:
         for place in sorted(found):
             record = self.topic.records[place]
             record.value = random.randrange(10**6)
-            record.lacks = tuple(n for n in keys.LONG if record.lacks and random.random() < 0.5)
+            record.lacks = tuple(n for n in record.lacks if random.random() < 0.5)
             record.hidden = random.random() < 0.2
         self.lake.decoded(found)
 
