@@ -1,30 +1,44 @@
 """A checkpoint of a Delta log, as this project reads and writes it.
 
-The form is that of Delta's protocol ("Checkpoints", "Checkpoint Schema"). What is not known here is
-refused: side files, deletion vectors, newer protocols.
+The form is that of Delta's protocol ("Checkpoints", "Checkpoint Schema"). What changes a table's
+meaning and is not known here is refused: side files, deletion vectors, newer protocols. What other
+writers have besides is not read: statistics as columns, for one, where they stand as text as well.
 """
 
 from __future__ import annotations
 
 import io
 import json
+import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tideline.delta_properties import DELETED, DELETED_HOURS, kept_ms
+from tideline.model.table_features import ELSEWHERE
+
 _INTERVAL = 100
 """Commits between checkpoints, where the table does not say (delta-rs' default)."""
-_KEEP_MS = 7 * 24 * 3600 * 1000
-"""So long a file that was taken out stays in checkpoints (`delta.deletedFileRetentionDuration`)."""
 _READER, _WRITER = 1, 2
 _BY_FEATURES = (3, 7)
 """Of readers and of writers: the versions of the protocol that name features."""
 _FEATURES = {"appendOnly", "invariants", "timestampNtz", "variantType"}
 """Those that change nothing in what a log says; what they ask of a writer is asked elsewhere."""
 _PAIRS = ("partitionValues", "configuration", "options")
+_IN_COLUMNS = ("path", "stats_parsed")
+_TIMES = {
+    pa.timestamp("us", "UTC"): ("us", "Z", pa.int64()),
+    pa.timestamp("us"): ("us", "", pa.int64()),
+    pa.date32(): ("D", "", pa.int32()),
+}
+"""NumPy's unit, the mark of the zone, and what is counted; nobody writes others."""
+_ABSOLUTE = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:/|/")
+"""How the path of a file begins that does not lie below its table."""
 _TEXTS = pa.map_(pa.string(), pa.string())
 _FILE = [("path", pa.string()), ("partitionValues", _TEXTS), ("size", pa.int64())]
 _ADD = pa.struct(
@@ -107,8 +121,13 @@ class LogState:
     @property
     def interval(self) -> int:
         """After how many commits there is a checkpoint."""
-        given = self.others["metaData"].get("configuration") or {}
-        return int(given.get("delta.checkpointInterval", _INTERVAL))
+        given = self.properties.get("delta.checkpointInterval") or ""
+        return int(given) if re.fullmatch(r"0*[1-9][0-9]{0,8}", given) else _INTERVAL
+
+    @property
+    def properties(self) -> Mapping[str, str | None]:
+        """The table's."""
+        return self.others["metaData"].get("configuration") or {}
 
     @property
     def place(self) -> tuple[int, str | None]:
@@ -118,6 +137,14 @@ class LogState:
 
 class NotUnderstood(Exception):
     """The log says something that this reader does not know."""
+
+
+class DamagedLog(NotUnderstood):
+    """The log is not as any writer leaves it."""
+
+
+class FilesElsewhere(NotUnderstood):
+    """Files of another table are part of this one, at their absolute paths."""
 
 
 def refuse_unknown(others: Mapping[str, Action]) -> None:
@@ -135,32 +162,95 @@ def refuse_unknown(others: Mapping[str, Action]) -> None:
         raise NotUnderstood(f"the table's protocol is {asked[0]} and {asked[1]} {names}".rstrip())
 
 
+def refuse_foreign(adds: Mapping[str, Action]) -> None:
+    """Refuse files that cannot be read as files of this table.
+
+    Raises:
+        NotUnderstood: One has a deletion vector.
+        FilesElsewhere: One lies elsewhere.
+    """
+    for path, action in adds.items():
+        if action.get("deletionVector") is not None:
+            raise NotUnderstood("a file has a deletion vector")
+        if _ABSOLUTE.match(path):
+            raise FilesElsewhere(f"{ELSEWHERE}, as in a shallow clone: {path}")
+
+
 def read_checkpoint(version: int, body: bytes) -> LogState:
-    """What a checkpoint says of a version.
+    """What a checkpoint says of a version: of each action the fields that are known here.
 
     Raises:
         NotUnderstood: It has what is not known here.
     """
     parquet = pq.ParquetFile(io.BytesIO(body))
-    names = [name for name in parquet.schema_arrow.names if name != "remove"]
-    table = parquet.read(columns=names, use_threads=False)
-    for name in {*table.column_names} - {*_CHECKPOINT.names}:  # delta-rs has some that are empty
-        if table.column(name).null_count < len(table):
+    for name in {*parquet.schema_arrow.names} - {*_CHECKPOINT.names}:  # delta-rs has empty ones
+        column = parquet.read(columns=[name], use_threads=False).column(name)
+        if column.null_count < len(column):
             raise NotUnderstood(f"the checkpoint has {name}")
     adds, others = dict[str, Action](), dict[str, Action]()
-    for name in ("protocol", "metaData", "txn", "add"):
-        for action in table.column(name).to_pylist() if name in table.column_names else ():
-            if action is None:
-                continue
-            known = _without_pairs(action)
-            if name == "add":
-                adds[known["path"]] = known
-            else:
-                others[f"txn:{known['appId']}" if name == "txn" else name] = known
+    for name in ("protocol", "metaData", "txn"):
+        for action in _actions(parquet, name):
+            others[f"txn:{action['appId']}" if name == "txn" else name] = action
     refuse_unknown(others)
-    if any(action.get("deletionVector") for action in adds.values()):
-        raise NotUnderstood("a file has a deletion vector")
+    for action in _actions(parquet, "add", "deletionVector.storageType"):
+        adds[action["path"]] = action
+    refuse_foreign(adds)
+    if any(action.get("stats") is None for action in adds.values()):
+        for path, said in _stats_in_columns(parquet):
+            if said and adds[path].get("stats") is None:
+                adds[path] = {**adds[path], "stats": json.dumps(said, separators=(",", ":"))}
     return LogState(version, None, adds, expiring=body, others=others)
+
+
+def _actions(parquet: pq.ParquetFile, kind: str, *more: str) -> Iterator[dict[str, Any]]:
+    """The actions of a kind, with the fields that are known here, and more that are asked for."""
+    if kind not in parquet.schema_arrow.names:
+        return
+    fields = [f"{kind}.{name}" for name in (*_CHECKPOINT.field(kind).type.names, *more)]
+    found = parquet.read(columns=fields, use_threads=False)
+    for action in found.column(kind).to_pylist() if found.num_columns else ():
+        if action is not None:
+            yield _without_pairs(action)
+
+
+def _stats_in_columns(parquet: pq.ParquetFile) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Statistics that stand in columns, by the path of their file."""
+    found = parquet.read(columns=["add.path", "add.stats_parsed"], use_threads=False)
+    file = found.column("add").combine_chunks()
+    if file.type.get_field_index("stats_parsed") >= 0:
+        paths, said = (file.flatten()[file.type.get_field_index(n)] for n in _IN_COLUMNS)
+        yield from (pair for pair in zip(paths.to_pylist(), _plain(said), strict=True) if pair[0])
+
+
+def _plain(array: pa.Array) -> list[Any]:
+    """Values as statistics have them in JSON; None, which is no bound, where there is no exact one.
+
+    Times go by way of NumPy: Python's own end with the year 9999.
+    """
+    kind = array.type
+    if pa.types.is_struct(kind):
+        columns = {f.name: _plain(a) for f, a in zip(kind, array.flatten(), strict=True)}
+        rows = ({n: c[i] for n, c in columns.items()} for i in range(len(array)))
+        return [{n: v for n, v in row.items() if v not in (None, {})} for row in rows]
+    if kind in _TIMES:
+        unit, zone, counted = _TIMES[kind]
+        numbers = np.array(array.view(counted).to_pylist(), f"datetime64[{unit}]")
+        return [None if t == "NaT" else f"{t}{zone}" for t in np.datetime_as_string(numbers)]
+    if pa.types.is_floating(kind):
+        return [n if n is not None and math.isfinite(n) else None for n in array.to_pylist()]
+    is_exact = pa.types.is_integer(kind) or kind in (pa.bool_(), pa.string())
+    return array.to_pylist() if is_exact else [None] * len(array)
+
+
+def stats_of(text: str | None) -> dict[str, Any]:
+    """A file's statistics with all their parts; what is not Delta's form says nothing."""
+    try:
+        found = json.loads(text or "{}")
+    except (ValueError, RecursionError):
+        found = {}
+    said = found if isinstance(found, dict) else {}
+    parts = {name: said.get(name) for name in ("minValues", "maxValues", "nullCount")}
+    return said | {name: part if isinstance(part, dict) else {} for name, part in parts.items()}
 
 
 def write_checkpoint(state: LogState, now_ms: int) -> tuple[bytes, int]:
@@ -169,27 +259,28 @@ def write_checkpoint(state: LogState, now_ms: int) -> tuple[bytes, int]:
     Args:
         now_ms: The time now, in milliseconds since 1970.
     """
-    since = now_ms - _KEEP_MS
-    removes = [r for r in state.removes if r.get("deletionTimestamp", 0) > since]
+    kept = kept_ms(state.properties, DELETED, DELETED_HOURS)
+    since = 0 if kept is None else now_ms - kept  # what is not understood may mean for ever
+    # A file that has come back is part of the table: as both, a reader may take it for gone.
+    gone = {r["path"]: r for r in (*_expiring(state.expiring), *state.removes)}
+    removes = [
+        action
+        for path, action in gone.items()
+        if path not in state.adds and (action.get("deletionTimestamp") or 0) > since
+    ]
     rows = [{name: state.others[name]} for name in ("protocol", "metaData")]
     rows += [{"txn": a} for name, a in state.others.items() if name.startswith("txn:")]
     rows += [{"add": a} for a in state.adds.values()]
-    rows += [{"remove": r} for r in (*removes, *_expiring(state.expiring, since))]
+    rows += [{"remove": r} for r in removes]
     buffer = io.BytesIO()
     pq.write_table(_table(rows), buffer, compression="zstd")
     return buffer.getvalue(), len(rows)
 
 
-def _expiring(checkpoint: bytes | None, since: int) -> Iterator[Action]:
-    """Files that a checkpoint says were taken out, and that are to be known still."""
-    if checkpoint is None:
-        return
-    parquet = pq.ParquetFile(io.BytesIO(checkpoint))
-    if "remove" not in parquet.schema_arrow.names:
-        return
-    for action in parquet.read(columns=["remove"], use_threads=False).column(0).to_pylist():
-        if action is not None and (action["deletionTimestamp"] or 0) > since:
-            yield _without_pairs(action)
+def _expiring(checkpoint: bytes | None) -> Iterator[Action]:
+    """Files that a checkpoint says were taken out."""
+    if checkpoint is not None:
+        yield from _actions(pq.ParquetFile(io.BytesIO(checkpoint)), "remove")
 
 
 def _table(rows: Sequence[Action]) -> pa.Table:
@@ -236,7 +327,7 @@ def _with_pairs(row: Mapping[str, Any]) -> dict[str, Any]:
     """As JSON that becomes Arrow's maps: lists of pairs."""
     return {
         name: [{"key": k, "value": v} for k, v in value.items()]
-        if name in ("partitionValues", "configuration", "options") and isinstance(value, dict)
+        if name in _PAIRS and isinstance(value, dict)
         else _with_pairs(value)
         if isinstance(value, dict)
         else value
@@ -247,7 +338,7 @@ def _with_pairs(row: Mapping[str, Any]) -> dict[str, Any]:
 def _without_pairs(row: Mapping[str, Any]) -> dict[str, Any]:
     return {
         name: dict(value)
-        if name in ("partitionValues", "configuration", "options") and value is not None
+        if name in _PAIRS and value is not None
         else _without_pairs(value)
         if isinstance(value, dict)
         else value

@@ -252,7 +252,7 @@ def read_commit(
             text = file.read().decode()
     except FileNotFoundError:
         return None
-    return tuple(json.loads(line) for line in text.splitlines() if line.strip())
+    return tuple(json.loads(line) for line in text.split("\n") if line.strip())
 
 
 def discard_folder(uri: str, options: Mapping[str, str], folder: str) -> None:

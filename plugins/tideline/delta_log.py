@@ -13,33 +13,44 @@ logs with holes.
 from __future__ import annotations
 
 import json
+import logging
 import re
 import time
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import obstore
+import pyarrow as pa
 from deltalake.transaction import AddAction, RemoveAction
 from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import LocalStore
 
 from tideline.delta_checkpoint import (
     Action,
+    DamagedLog,
     LogState,
     NotUnderstood,
     read_checkpoint,
+    refuse_foreign,
     refuse_unknown,
     write_checkpoint,
 )
 from tideline.model.addresses import bucket_of, is_in_object_store
 from tideline.store.files import object_store
 
+log = logging.getLogger("tideline")
 STORE_ERRORS = (BaseError, OSError)
 """What a store's own errors are."""
+_NOT_AS_WRITTEN = (
+    *(ValueError, LookupError, TypeError, AttributeError, ArithmeticError),
+    *(RecursionError, pa.ArrowException),
+)
+"""What bytes that no writer has written end in when they are read."""
 _LOG = "_delta_log"
 _LAST = f"{_LOG}/_last_checkpoint"
 COMMIT_ID = "tidelineCommit"
@@ -88,6 +99,7 @@ class DeltaLog:
 
         Raises:
             NotUnderstood: The log says something else than is known here.
+            DamagedLog: It is not as any writer leaves it.
         """
         if not self._is_there():
             return None
@@ -130,7 +142,7 @@ class DeltaLog:
             COMMIT_ID: commit_id,
         }
         lines: list[Action] = [{"commitInfo": info}, {"txn": about["txn"]}]
-        lines += [_line(action) for action in actions]
+        lines += _lines_of(actions, state)
         body = "\n".join(json.dumps(line, separators=(",", ":")) for line in lines).encode()
         path = self._path(version)
         try:
@@ -147,13 +159,36 @@ class DeltaLog:
             read[version] = tuple(lines)
         return _applied(state, version, tag, lines)
 
+    def checkpoint(self, state: LogState) -> bool:
+        """Write a checkpoint if that can be done. Without it, all is as right, and only slower.
+
+        So nothing that is met here is an error of the commit before it, which stands.
+        """
+        try:
+            self.write_checkpoint(state)
+        except Exception as error:
+            about = f"{type(error).__name__}: {error}"
+            log.warning("table %s: no checkpoint was written: %s", self._uri, about)
+            return False
+        return True
+
     def write_checkpoint(self, state: LogState) -> None:
         """Write a checkpoint of a state, so that opening reads nothing older."""
         body, rows = write_checkpoint(state, int(time.time() * 1000))
         path = f"{self._prefix}{_LOG}/{state.version:020d}.checkpoint.parquet"
+        self.forget_sums(state.version)
         obstore.put(self._objects(), path, body)
         last = {"version": state.version, "size": rows, "sizeInBytes": len(body)}
         obstore.put(self._objects(), self._prefix + _LAST, json.dumps(last).encode())
+
+    def forget_sums(self, version: int) -> None:
+        """Delete what Hadoop's client of a disk has noted about files that are to be replaced.
+
+        It refuses each file that is another one than its note says (`.NAME.crc`).
+        """
+        if not self._is_in_store:
+            for name in (f"{version:020d}.checkpoint.parquet", "_last_checkpoint"):
+                (self._root / _LOG / f".{name}.crc").unlink(missing_ok=True)
 
     def forget_before(self, version: int) -> int:
         """Delete what the log holds of versions before one (exclusive), which has a checkpoint.
@@ -244,7 +279,11 @@ class DeltaLog:
             checkpoint = obstore.get(self._objects(), path)
             if checkpoint.meta["size"] > _LARGEST:
                 raise NotUnderstood(f"its checkpoint has {checkpoint.meta['size']} bytes")
-            state = read_checkpoint(start, bytes(checkpoint.bytes()))
+            body = bytes(checkpoint.bytes())
+            try:
+                state = read_checkpoint(start, body)
+            except (*_NOT_AS_WRITTEN, OSError) as error:  # no store's: these are bytes
+                raise _damaged(start, error) from error
         state = replace(state, tag=commits.get(start))
         state = self._moved_on(state, commits, read)
         if state.tag is None or not {"protocol", "metaData"} <= {*state.others}:
@@ -257,7 +296,7 @@ class DeltaLog:
             if "parts" in last or "v2Checkpoint" in last:
                 raise NotUnderstood("the checkpoint has several parts")
             return int(last["version"])
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             return -1  # it is a hint
 
     def _moved_on(
@@ -273,16 +312,24 @@ class DeltaLog:
             found = self._read(self._path(version))
             if found is None:
                 raise NotUnderstood(f"version {version} has gone while the log was read")
-            if not (lines := _lines(found[0])):
-                raise NotUnderstood(f"version {version} is empty")
-            state = _applied(state, version, commits[version], lines)
+            try:
+                if not (lines := _lines(found[0])):
+                    raise ValueError("it is empty")
+                state = _applied(state, version, commits[version], lines)
+            except _NOT_AS_WRITTEN as error:
+                raise _damaged(version, error) from error
             if read is not None:
                 read[version] = lines
         return state
 
 
+def _damaged(version: int, error: Exception) -> DamagedLog:
+    return DamagedLog(f"version {version} is damaged: {type(error).__name__}: {error}")
+
+
 def _lines(body: bytes) -> tuple[Action, ...]:
-    return tuple(json.loads(line) for line in body.splitlines() if line.strip())
+    """The lines of a commit, which end with a line feed: texts may have other breaks in them."""
+    return tuple(json.loads(line) for line in body.split(b"\n") if line.strip())
 
 
 def _tag(entry: Mapping[str, Any]) -> str:
@@ -297,8 +344,7 @@ def _applied(state: LogState, version: int, tag: str | None, lines: Sequence[Act
     for line in lines:
         ((kind, action),) = line.items()
         if kind == "add":
-            if action.get("deletionVector") is not None:
-                raise NotUnderstood("a file has a deletion vector")
+            refuse_foreign({action["path"]: action})
             adds[action["path"]] = action
         elif kind == "remove":
             adds.pop(action["path"], None)
@@ -320,26 +366,33 @@ def _applied(state: LogState, version: int, tag: str | None, lines: Sequence[Act
     )
 
 
-def _line(action: AddAction | RemoveAction) -> Action:
-    """An action as the log has it."""
-    if isinstance(action, AddAction):
-        return {
-            "add": {
-                "path": quote(action.path, safe="/=-_.~"),
-                "partitionValues": dict(action.partition_values),
-                "size": action.size,
-                "modificationTime": action.modification_time,
-                "dataChange": action.data_change,
-                "stats": action.stats,
+def _lines_of(actions: Iterable[AddAction | RemoveAction], state: LogState) -> Iterator[Action]:
+    """Actions as the log has them; a file goes by the path by which the log knows it."""
+    known = defaultdict[str, list[str]](list)
+    for path in state.adds:
+        known[unquote(path)].append(path)
+    for action in actions:
+        encoded = quote(action.path, safe="/=-_.~")
+        if isinstance(action, AddAction):
+            yield {
+                "add": {
+                    "path": encoded,
+                    "partitionValues": dict(action.partition_values),
+                    "size": action.size,
+                    "modificationTime": action.modification_time,
+                    "dataChange": action.data_change,
+                    "stats": action.stats,
+                }
             }
-        }
-    return {
-        "remove": {
-            "path": quote(action.path, safe="/=-_.~"),
-            "deletionTimestamp": action.deletion_timestamp,
-            "dataChange": action.data_change,
-            "extendedFileMetadata": action.size is not None,
-            "partitionValues": dict(action.partition_values or {}),
-            "size": action.size,
-        }
-    }
+            continue
+        for path in known.get(action.path, [encoded]):
+            yield {
+                "remove": {
+                    "path": path,
+                    "deletionTimestamp": action.deletion_timestamp,
+                    "dataChange": action.data_change,
+                    "extendedFileMetadata": action.size is not None,
+                    "partitionValues": dict(action.partition_values or {}),
+                    "size": action.size,
+                }
+            }

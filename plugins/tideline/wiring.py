@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tideline.catalog.port import CatalogPort
@@ -75,6 +76,11 @@ def open_store(location: LedgerLocation, store: StoreSettings | None = None) -> 
 
 def open_tables(stream: Stream) -> Mapping[TableRole, MaintainedTablePort]:
     """Every table of a stream, for maintenance."""
+    store = find_store(stream)
+    return {role: _maintained(store, role, uri) for role, uri in tables_of(stream).items()}
+
+
+def _maintained(store: StoreSettings | None, role: TableRole, uri: str) -> MaintainedTablePort:
     # Imported here: no run needs it.
     from tideline.table.maintained_table import MaintainedTable
 
@@ -84,11 +90,7 @@ def open_tables(stream: Stream) -> Mapping[TableRole, MaintainedTablePort]:
         "quarantine": QUARANTINE_COLUMNS,
         "current": CURRENT_COORDINATES,
     }
-    store = find_store(stream)
-    return {
-        role: MaintainedTable(uri, store_options(uri, store), columns[role])
-        for role, uri in tables_of(stream).items()
-    }
+    return MaintainedTable(uri, store_options(uri, store), columns[role])
 
 
 def store_options(uri: str, store: StoreSettings | None) -> Mapping[str, str]:
@@ -192,6 +194,7 @@ def open_run(
             connect_registry=None if stream.registry is None else connect_registry,
             warnings=settings.warnings,
             connect_catalog=None if stream.catalog is None else connect_catalog,
+            open_table=partial(_maintained, store),
         )
 
 

@@ -1,6 +1,8 @@
 """What erasing asks of tables: rows by key, rows at coordinates, a log that begins anew."""
 
 import json
+import os
+import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -88,6 +90,33 @@ def test_rows_of_keys_and_rows_at_coordinates(lake):
     assert [*MaintainedTable(lake.uri + "-none").rows_at(None, ())] == []
 
 
+def test_a_key_has_one_spelling_and_one_that_is_rounded_is_refused(tmp_path):
+    """Hashes are of the value, as its column has it."""
+    uri = str(tmp_path / "typed")
+    columns = {
+        "id": pa.int64(),
+        "total": pa.decimal128(10, 2),
+        "at": pa.timestamp("us", "UTC"),
+        "raw": pa.binary(),
+        "share": pa.float64(),
+        "note": pa.string(),
+    }
+    write_deltalake(uri, pa.table({n: pa.array([], k) for n, k in columns.items()}))
+    table = MaintainedTable(uri)
+
+    def spelled(**key):
+        return dict(*table.spelled([key]))
+
+    assert spelled(note="007", id="04711") == spelled(id="0x1267", note="007")
+    assert [*spelled(note="007", id="04711").items()] == [("id", "4711"), ("note", "007")]
+    assert spelled(total="1.5") == spelled(total="1.50") == {"total": "1.50"}
+    assert spelled(at="2026-01-01T00:00:00Z") == spelled(at="2026-01-01T01:00:00+01:00")
+    assert spelled(raw="CAFE") == {"raw": "cafe"}
+    for name, text in (("total", "1.005"), ("id", "4711.0"), ("at", "2026-01-01")):
+        with pytest.raises(BadInput):
+            spelled(**{name: text})
+
+
 def test_a_table_s_own_retention_counts_if_it_is_longer(lake):
     table = MaintainedTable(lake.uri)
     assert table.kept_hours(168) == 168
@@ -95,3 +124,56 @@ def test_a_table_s_own_retention_counts_if_it_is_longer(lake):
         {"delta.deletedFileRetentionDuration": "interval 30 days"}
     )
     assert (table.kept_hours(168), table.kept_hours(1000)) == (720, 1000)
+
+
+@pytest.mark.parametrize(
+    ("text", "hours"),
+    [
+        ("INTERVAL 30 DAYS", 720),
+        ("interval 2 weeks 3 days", 408),
+        ("interval 7 days 12 hours", 180),
+        ("interval 2592000001 milliseconds", 721),
+    ],
+)
+def test_every_interval_of_deltas_counts(lake, text, hours):
+    """Those that delta-rs does not read, too: neither keeps for less than the table says."""
+    table, name = MaintainedTable(lake.uri), "delta.deletedFileRetentionDuration"
+    table.set_properties({name: text})
+    assert table.kept_hours(168) == hours
+    stray = Path(lake.uri, "stray.parquet")
+    for age, found in ((hours - 1, 0), (hours + 1, 1)):
+        stray.write_text("x")
+        os.utime(stray, (time.time() - age * 3600,) * 2)
+        assert table.vacuum(1, delete=True).files == found
+
+
+@pytest.mark.parametrize("text", ["interval '30' days", "interval 1 month", "soon", ""])
+def test_an_interval_that_nobody_understands_is_refused_by_name(lake, text):
+    """Before anything is deleted; with `at_once` nobody asks the table."""
+    table, name = MaintainedTable(lake.uri), "delta.deletedFileRetentionDuration"
+    table.set_properties({name: "interval 1 day"})
+    table.set_properties({name: text})
+    stray = Path(lake.uri, "stray.parquet")
+    stray.write_text("x")
+    os.utime(stray, (1, 1))
+    told = [lambda: table.kept_hours(1), lambda: table.vacuum(1, delete=True)]
+    told += [lambda: table.keep_for(1000)]
+    for tell in told:
+        with pytest.raises(BadInput) as refused:
+            tell()
+        assert all(part in str(refused.value) for part in (lake.uri, name, repr(text), "30 days"))
+    assert stray.exists()
+    assert table.vacuum(1, delete=True, at_once=True).files == 1
+
+
+def test_a_table_is_asked_to_keep_files_as_long_as_the_stream_says(lake):
+    """So no writer's checkpoint forgets them; what the table asks for is never made shorter."""
+    table, name = MaintainedTable(lake.uri), "delta.deletedFileRetentionDuration"
+    table.keep_for(168)
+    assert name not in DeltaTable(lake.uri).metadata().configuration
+    for hours, expected in ((720, 720), (200, 720), (721, 721)):
+        table.keep_for(hours)
+        assert DeltaTable(lake.uri).metadata().configuration[name] == f"interval {expected} hours"
+    table.set_properties({name: "INTERVAL 2 Weeks 3 days"})  # of that delta-rs reads no word
+    table.keep_for(168)
+    assert DeltaTable(lake.uri).metadata().configuration[name] == "interval 408 hours"

@@ -1,11 +1,14 @@
 """What only the ledger in a Delta table does."""
 
+import json
 import threading
+from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
 
-from tideline.errors import BadInput, CommitConflict, ServiceAway
+from tideline import delta_log
+from tideline.errors import BadInput, CommitConflict, ServiceAway, UnreadableDocument
 from tideline.ledger import delta_files, delta_store
 from tideline.ledger.delta_store import DeltaLedgerStore
 from tideline.ledger.ledger import Ledger
@@ -143,3 +146,54 @@ def test_one_record_is_found_without_reading_its_segment(tmp_path, monkeypatch):
     monkeypatch.setattr(delta_files, "read_parquet", recorded)
     assert [e.key for e in store.history("run", "k07777")] == ["k07777"]
     assert sizes == [1000]
+
+
+DAMAGED = {
+    "nothing": b"",
+    "NULs": bytes(50),
+    "half of it": None,
+    "a web page": b"<html>",
+    "a list": b"[]",
+    "another table's file": json.dumps(
+        {"add": {"path": "f", "partitionValues": {}, "size": 1, "dataChange": True}}
+    ).encode(),
+}
+
+
+@pytest.mark.parametrize("what", DAMAGED)
+def test_a_damaged_log_is_told_by_name(tmp_path, what):
+    """Also an empty newest commit, which is no version without actions: its documents are gone."""
+    uri = str(tmp_path / "ledger")
+    ledger = Ledger(DeltaLedgerStore(uri), "s")
+    for _ in range(3):
+        ledger.update(lambda s: s.with_next_token())
+    path = Path(uri, "_delta_log", f"{DeltaTable(uri).version():020d}.json")
+    whole, damaged = path.read_bytes(), DAMAGED[what]
+    path.write_bytes(whole[: len(whole) // 2] if damaged is None else damaged)
+    for reader in (ledger, Ledger(DeltaLedgerStore(uri), "s")):
+        for _ in range(2):
+            with pytest.raises(UnreadableDocument, match=r"its log .* cannot be read"):
+                reader.read()
+    path.write_bytes(whole)
+    assert Ledger(DeltaLedgerStore(uri), "s").read().control.token == 3
+
+
+def test_a_damaged_checkpoint_of_a_ledger_is_told_by_name(tmp_path):
+    uri = str(tmp_path / "ledger")
+    Ledger(DeltaLedgerStore(uri), "s").update(lambda s: s.with_next_token())
+    DeltaTable(uri).create_checkpoint()
+    (path,) = Path(uri, "_delta_log").glob("*.checkpoint.parquet")
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(UnreadableDocument, match=r"its log .* cannot be read"):
+        Ledger(DeltaLedgerStore(uri), "s").read()
+
+
+def test_a_checkpoint_that_cannot_be_written_fails_no_commit_of_a_ledger(tmp_path, monkeypatch):
+    def fails(*_):
+        raise TypeError("a datetime")
+
+    monkeypatch.setattr(delta_log, "write_checkpoint", fails)
+    ledger = Ledger(DeltaLedgerStore(str(tmp_path / "ledger")), "s")
+    for _ in range(51):
+        ledger.update(lambda s: s.with_next_token())
+    assert ledger.read().control.token == 51

@@ -14,6 +14,7 @@ from deltalake import DeltaTable, write_deltalake
 from tests.integration.aging import age
 from tests.worlds.build import ID, plan, planned
 from tests.worlds.lake import Lake, rows
+from tideline.delta_log import DeltaLog
 from tideline.errors import (
     AttemptFenced,
     CommitConflict,
@@ -303,6 +304,21 @@ def test_replaced_files_stay_until_their_time_has_come(lake):
     assert require_clean(lake.run).rows == 400
     lake.land("third", 200, 300)
     assert require_clean(lake.run).rows == 600
+
+
+def test_removed_files_are_kept_as_long_as_the_stream_says(lake):
+    """Every checkpoint knows them as long: files that none knows would be nobody's."""
+    lake.stream = lake.stream.model_copy(
+        update={"maintenance": lake.stream.maintenance.model_copy(update={"vacuum_hours": 720})}
+    )
+    maintain(lake)
+    _long_ago(lake)
+    for path in Path(lake.uri).rglob("*.parquet"):
+        os.utime(path, (1, 1))
+    log = DeltaLog(lake.uri, {})
+    log.write_checkpoint(log.newest())
+    DeltaTable(lake.uri).create_checkpoint()
+    assert maintain(lake).vacuumed.files == 0
 
 
 def _long_ago(lake):

@@ -7,6 +7,7 @@ from tests.mutants import (
     decoding,
     detection,
     envelope,
+    erasing,
     folding,
     json,
     launching,
@@ -24,6 +25,7 @@ from tests.mutants import (
 MUTANTS = (
     *detection.MUTANTS,
     *envelope.MUTANTS,
+    *erasing.MUTANTS,
     *folding.MUTANTS,
     *verification.MUTANTS,
     *planning.MUTANTS,

@@ -223,9 +223,53 @@ MUTANTS = (
     ),
     Mutant(
         "a checkpoint keeps what was taken out",
-        "for r in (*removes, *_expiring(state.expiring, since))]",
-        "for r in removes]",
+        "for r in (*_expiring(state.expiring), *state.removes)}",
+        "for r in state.removes}",
         f"{OWN_LOG}::test_files_that_were_taken_out_are_deleted_after_our_checkpoint",
+    ),
+    Mutant(
+        "what came back is not named as removed",
+        "if path not in state.adds and (action",
+        "if (action",
+        f"{OWN_LOG}::test_a_file_that_has_come_back_is_no_removed_file",
+    ),
+    Mutant(
+        "a checkpoint keeps removed files as long as the table says",
+        "kept = kept_ms(state.properties, DELETED, DELETED_HOURS)",
+        "kept = DELETED_HOURS * 3_600_000",
+        f"{OWN_LOG}::test_a_checkpoint_keeps_removed_files_as_long_as_the_table_says",
+    ),
+    Mutant(
+        "a file goes by the path of the log",
+        "for path in known.get(action.path, [encoded]):",
+        "for path in [encoded]:",
+        f"{OWN_LOG}::test_a_file_goes_by_the_path_by_which_the_log_knows_it",
+    ),
+    Mutant(
+        "a checkpoint that cannot be written fails no commit",
+        """        except Exception as error:
+            about""",
+        """        except OSError as error:
+            about""",
+        f"{OWN_LOG}::test_a_checkpoint_that_cannot_be_written_fails_no_commit",
+    ),
+    Mutant(
+        "sums of Hadoop's client go first",
+        "        self.forget_sums(state.version)\n",
+        "",
+        f"{OWN_LOG}::test_sums_of_hadoops_client_go_with_what_they_are_about",
+    ),
+    Mutant(
+        "files of another table are refused",
+        "if _ABSOLUTE.match(path):",
+        "if False:",
+        f"{OWN_LOG}::test_a_file_of_another_table_is_refused",
+    ),
+    Mutant(
+        "a damaged log of a ledger is told by name",
+        "except DamagedLog as why:\n                raise self._damaged(why) from why",
+        "except DamagedLog:\n                self._own = None",
+        "tests/integration/test_ledger_delta.py::test_a_damaged_log_is_told_by_name",
     ),
     Mutant(
         "only the answer was lost",

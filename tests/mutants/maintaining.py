@@ -47,7 +47,7 @@ MUTANTS = (
     ),
     Mutant(
         "maintenance: what attempts have left is found",
-        "                full=True,\n",
+        "            full=True,\n",
         "",
         f"{TESTS}::test_vacuum_takes_what_attempts_have_left_and_nothing_newer",
     ),
@@ -59,9 +59,22 @@ MUTANTS = (
     ),
     Mutant(
         "maintenance: the table's own retention counts",
-        "enforce_retention_duration=asked_for",
-        "enforce_retention_duration=False",
+        "hours if at_once else self.kept_hours(hours)",
+        "hours",
         f"{TESTS}::test_replaced_files_stay_until_their_time_has_come",
+    ),
+    Mutant(
+        "maintenance: what is no interval is refused",
+        "if (own := kept_ms(properties, DELETED, 0)) is None:",
+        "if (own := kept_ms(properties, DELETED, 0) or 0) is None:",
+        "tests/integration/test_erasing_tables.py"
+        "::test_an_interval_that_nobody_understands_is_refused_by_name",
+    ),
+    Mutant(
+        "maintenance: what an interval adds up is not the first part",
+        'total += -us if sign == "-" else us',
+        "total = total or us",
+        "tests/unit/test_delta_properties.py::test_what_delta_reads_is_read",
     ),
     Mutant(
         "maintenance: a table that has to be decided about is left alone (R13)",

@@ -1,13 +1,17 @@
 """Our client of Delta logs beside delta-rs: of random logs, others' commits in them, the same."""
 
+import io
 import json
 import random
 import shutil
 import threading
 import time
+from decimal import Decimal
 from pathlib import Path
+from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake import exceptions as delta_errors
@@ -15,7 +19,8 @@ from deltalake.transaction import AddAction, RemoveAction
 from obstore.exceptions import AlreadyExistsError
 
 from tideline import delta_log
-from tideline.delta_checkpoint import NotUnderstood
+from tideline.delta_checkpoint import DamagedLog, FilesElsewhere, NotUnderstood
+from tideline.delta_io import read_commit
 from tideline.delta_log import CommitTaken, DeltaLog
 
 SCHEMA = pa.schema([("slot", pa.string()), ("key", pa.string())])
@@ -269,3 +274,261 @@ def test_another_log_at_the_address_is_opened_anew(tmp_path):
         one.log.commit(one.log.newest(), [], {"txn": {"appId": "x", "version": 1}}) and (
             one.log.commit(known, [], {"txn": {"appId": "x", "version": 1}})
         )
+
+
+PATHS = (
+    "a!b",
+    "a$b",
+    "a&b",
+    "a'b",
+    "(a)",
+    "a+b",
+    "a,b",
+    "a;b",
+    "a@b",
+    "a:b",
+    "ü b",
+    "a%b",
+    "a=~_.-b",
+)
+
+
+@pytest.mark.parametrize("whose", ["delta-rs", "in plain"])
+def test_a_file_goes_by_the_path_by_which_the_log_knows_it(tmp_path, whose):
+    """Each writer escapes other characters: a file that we take out is out for every reader."""
+    log = Log(tmp_path / "t", random.Random(1))
+    table = DeltaTable(log.folder)
+    actions = [added(f"{path}.parquet") for path in PATHS]
+    table.create_write_transaction(actions, "append", table.schema(), partition_by=["slot"])
+    if whose == "in plain":
+        path = Path(log.folder, "_delta_log", f"{1:020d}.json")
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        for line in lines:
+            if "add" in line and not {*"%:"} & {*unquote(line["add"]["path"])}:
+                line["add"]["path"] = unquote(line["add"]["path"])
+        path.write_text("\n".join(map(json.dumps, lines)))
+    state = log.log.newest()
+    assert len(state.adds) == len(PATHS)
+    gone = [removed(unquote(path)) for path in state.adds]
+    log.log.commit(state, gone, {"txn": {"appId": "x", "version": 2}})
+    assert DeltaTable(log.folder).file_uris() == []
+    assert log.log.newest().adds == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "days", "is_kept"),
+    [
+        (None, 6, True),
+        (None, 8, False),
+        ("interval 30 days", 8, True),
+        ("INTERVAL 2 Weeks 3 days", 16, True),
+        ("INTERVAL 2 Weeks 3 days", 18, False),
+        ("interval 1 hour", 1, False),
+        ("as long as we like", 400, True),
+    ],
+)
+def test_a_checkpoint_keeps_removed_files_as_long_as_the_table_says(tmp_path, text, days, is_kept):
+    """What it forgets is deleted as a file of nobody's; a text that is not understood keeps all."""
+    log = Log(tmp_path / "t", random.Random(1))
+    if text is not None:
+        given = {"delta.deletedFileRetentionDuration": text}
+        state = log.log.newest()
+        meta = state.others["metaData"]
+        meta = {**meta, "configuration": {**meta["configuration"], **given}}
+        path = Path(log.folder, "_delta_log", f"{1:020d}.json")
+        path.write_text(json.dumps({"metaData": meta}))
+    (tmp_path / "t" / "f.parquet").write_text("x")
+    ago = int(time.time() * 1000) - days * 24 * 3600 * 1000
+    for action in (added("f.parquet"), RemoveAction("f.parquet", True, ago, 1, {"slot": "s"})):
+        state = log.log.newest()
+        log.log.commit(state, [action], {"txn": {"appId": "x", "version": state.version + 1}})
+    for _ in range(2):  # the second one is made of what the first one says
+        log.log.write_checkpoint(log.log.newest())
+        log.cleaned_up()
+    state = log.log.newest()
+    rows = pq.read_table(io.BytesIO(state.expiring), columns=["remove"]).column(0).to_pylist()
+    assert [r["path"] for r in rows if r] == (["f.parquet"] if is_kept else [])
+
+
+def test_a_file_that_has_come_back_is_no_removed_file(tmp_path):
+    """A restore adds what was removed: a checkpoint that has both lets readers take it for gone."""
+    log = Log(tmp_path / "t", random.Random(1))
+    for actions in ([added("f.parquet")], [removed("f.parquet")], [added("f.parquet")]):
+        state = log.log.newest()
+        log.log.commit(state, actions, {"txn": {"appId": "x", "version": state.version + 1}})
+        log.our_checkpoint()
+    log.cleaned_up()
+    found = pq.read_table(io.BytesIO(log.log.newest().expiring), columns=["add", "remove"])
+    assert [found.column(n).null_count for n in range(2)] == [len(found) - 1, len(found)]
+    log.known = None
+    log.compare()
+
+
+ODD = {
+    "a size that is a text": {
+        "add": {"path": "g", "partitionValues": {"slot": "s"}, "size": "many"}
+    },
+    "a time that is a text": {
+        "add": {"path": "g", "partitionValues": {"slot": "s"}, "size": 1, "modificationTime": "now"}
+    },
+    "partition values in a list": {
+        "add": {"path": "g", "partitionValues": [["slot", "s"]], "size": 1}
+    },
+}
+
+
+@pytest.mark.parametrize("what", ODD)
+def test_a_checkpoint_that_cannot_be_written_fails_no_commit(tmp_path, what, caplog):
+    """Nothing depends on one: the commit stands, and the log says why there is none."""
+    log = Log(tmp_path / "t", random.Random(1))
+    Path(log.folder, "_delta_log", f"{1:020d}.json").write_text(json.dumps(ODD[what]))
+    made = log.log.commit(log.log.newest(), [], {"txn": {"appId": "x", "version": 2}})
+    assert not log.log.checkpoint(made)
+    assert "no checkpoint was written" in caplog.text
+    assert log.log.newest().version == 2
+
+
+@pytest.mark.parametrize("text", ["0", "", "10.5", "-5", "ten", " 10", "9" * 12, None])
+def test_an_interval_of_checkpoints_that_is_no_number_is_the_default(tmp_path, text):
+    log = Log(tmp_path / "t", random.Random(1))
+    meta = log.log.newest().others["metaData"]
+    meta = {**meta, "configuration": {"delta.checkpointInterval": text}}
+    Path(log.folder, "_delta_log", f"{1:020d}.json").write_text(json.dumps({"metaData": meta}))
+    state = log.log.newest()
+    assert (state.interval, state.is_due) == (100, False)
+
+
+DAMAGED = {
+    "nothing": b"",
+    "blanks": b"\n \n",
+    "NULs": bytes(100),
+    "half a commit": b'{"commitInfo": {}}\n{"add": {"path": "f", "parti',
+    "a web page": b"<html><body>502</body></html>",
+    "a list": b"[]",
+    "a number": b"1",
+    "two actions in a line": b'{"txn": {"appId": "x", "version": 1}, "commitInfo": {}}',
+    "an action that is a text": b'{"add": "f"}',
+    "no path": b'{"add": {"size": 1}}',
+    "no text": b"\xff\xfe\xfa",
+    "brackets": b"[" * 100_000,
+}
+
+
+@pytest.mark.parametrize("what", DAMAGED)
+def test_a_damaged_commit_is_told_with_its_version(tmp_path, what):
+    """An empty one, too, which a power cut leaves: it is no version without actions."""
+    log = Log(tmp_path / "t", random.Random(1))
+    log.ours()
+    Path(log.folder, "_delta_log", f"{2:020d}.json").write_bytes(DAMAGED[what])
+    for known in (None, log.known):
+        with pytest.raises(DamagedLog, match="version 2 is damaged"):
+            log.log.newest(known)
+
+
+@pytest.mark.parametrize("cut", [0, 10, 100, -10])
+def test_a_damaged_checkpoint_is_told_with_its_version(tmp_path, cut):
+    log = Log(tmp_path / "t", random.Random(1))
+    for _ in range(3):
+        log.ours()
+    log.our_checkpoint()
+    (path,) = Path(log.folder, "_delta_log").glob("*.checkpoint.parquet")
+    path.write_bytes(path.read_bytes()[:cut])
+    with pytest.raises(DamagedLog, match="version 3 is damaged"):
+        log.log.newest()
+
+
+@pytest.mark.parametrize(
+    "hint", [b'{"version": 1e400}', b'{"version": null}', b"[]", b"[" * 100_000]
+)
+def test_a_hint_that_says_nothing_is_none(tmp_path, hint):
+    log = Log(tmp_path / "t", random.Random(1))
+    for _ in range(3):
+        log.ours()
+    log.our_checkpoint()
+    Path(log.folder, "_delta_log", "_last_checkpoint").write_bytes(hint)
+    assert log.log.newest().version == 3
+
+
+def test_a_line_ends_with_a_line_feed_only(tmp_path):
+    """JSON may have other breaks of lines inside of a text."""
+    log = Log(tmp_path / "t", random.Random(1))
+    line = json.dumps({"commitInfo": {"userMetadata": "a\u2028b\u0085c"}}, ensure_ascii=False)
+    path = Path(log.folder, "_delta_log", f"{1:020d}.json")
+    path.write_bytes(f"{line}\r\n".encode())
+    assert log.log.actions(1) == read_commit(log.folder, 1, {}) == (json.loads(line),)
+    assert log.log.newest().version == 1
+
+
+@pytest.mark.parametrize("path", ["file:/elsewhere/f", "s3://bucket/f", "/elsewhere/f"])
+def test_a_file_of_another_table_is_refused(tmp_path, path):
+    """A shallow clone has them: they lie in another table's folder."""
+    log = Log(tmp_path / "t", random.Random(1))
+    add = {"add": {"path": path, "partitionValues": {"slot": "s"}, "size": 1}}
+    Path(log.folder, "_delta_log", f"{1:020d}.json").write_text(json.dumps(add))
+    with pytest.raises(FilesElsewhere, match="shallow clone"):
+        log.log.newest()
+
+
+def test_sums_of_hadoops_client_go_with_what_they_are_about(tmp_path):
+    """It refuses a file that is another one than the sum beside it says."""
+    log = Log(tmp_path / "t", random.Random(1))
+    names = [f".{0:020d}.checkpoint.parquet.crc", "._last_checkpoint.crc"]
+    for name in names:
+        Path(log.folder, "_delta_log", name).write_text("x")
+    log.our_checkpoint()
+    assert not [n for n in names if Path(log.folder, "_delta_log", n).exists()]
+
+
+def test_statistics_in_columns_become_text(tmp_path):
+    """As Spark writes them where it is told to: a bound without an exact text is no bound."""
+    log = Log(tmp_path / "t", random.Random(1))
+    log.ours()
+    log.our_checkpoint()
+    (path,) = Path(log.folder, "_delta_log").glob("*.checkpoint.parquet")
+    values = {
+        "n": (2**62 + 1, pa.int64()),
+        "f": (float("nan"), pa.float64()),
+        "g": (0.1, pa.float32()),
+        "d": (Decimal("1.25"), pa.decimal128(10, 2)),
+        "at": (253402300800_000001, pa.timestamp("us", "UTC")),
+        "local": (1, pa.timestamp("us")),
+        "odd": (1, pa.timestamp("ns")),
+        "born": (-1, pa.date32()),
+        "options": ("ä", pa.string()),
+        "raw": (b"x", pa.binary()),
+        "so": (True, pa.bool_()),
+        "none": (None, pa.date32()),
+    }
+    low = pa.struct([(name, kind) for name, (_, kind) in values.items()])
+    bounds = {name: value for name, (value, _) in values.items()}
+    said = pa.struct([("numRecords", pa.int64()), ("minValues", low)])
+    file = {"partitionValues": [("slot", "s")], "size": 1}
+    kinds = {"partitionValues": pa.map_(pa.string(), pa.string()), "size": pa.int64()}
+    adds = [
+        {"path": "f", "stats_parsed": {"numRecords": 7, "minValues": bounds}, **file},
+        {"path": "g", "stats_parsed": None, **file},
+    ]
+    kind = pa.struct({"path": pa.string(), **kinds, "stats_parsed": said}.items())
+    columns = {"add": pa.array([*adds, None, None], kind)}
+    old = pq.read_table(path)
+    for name in ("protocol", "metaData"):
+        action = next(row for row in old.column(name).to_pylist() if row)
+        columns[name] = pa.array([None, None, None, action], old.schema.field(name).type)
+    pq.write_table(pa.table(columns), path)
+    found = log.log.newest().adds
+    assert json.loads(found["f"]["stats"]) == {
+        "numRecords": 7,
+        "minValues": {
+            "n": 2**62 + 1,
+            "g": pytest.approx(0.1),
+            "at": "10000-01-01T00:00:00.000001Z",
+            "local": "1970-01-01T00:00:00.000001",
+            "born": "1969-12-31",
+            "options": "ä",
+            "so": True,
+        },
+    }
+    assert "stats" not in found["g"]
+    log.known = log.log.newest()
+    log.log.write_checkpoint(log.known)
+    assert log.log.newest().adds["f"]["stats"] == found["f"]["stats"]

@@ -86,6 +86,21 @@ class SimulatedCurrent(SimulatedTable):
 
     _state: CurrentState
 
+    def _described(self, columns: Sequence[str] = ()) -> list[dict[str, Any]]:
+        self._tick("table.rows")
+        rows: Any = self._state.rows()
+        return [
+            {
+                "topic_id": row.identity.topic_id,
+                "generation": row.identity.generation,
+                "partition": row.identity.partition,
+                "offset": row.change.offset,
+                "is_deleted": row.change.is_deleted,
+                "k": row.change.key,
+            }
+            for row in rows
+        ]
+
     def files_by(self, column: str, version: int) -> dict[str | None, PartitionFiles]:
         """The data files of each bucket."""
         self._tick("table.files_by")
@@ -130,8 +145,14 @@ class SimulatedCurrent(SimulatedTable):
     def _append(self, change: Any, rows: Sequence[Any]) -> None:
         newest = self._state.newest
         assert newest is not None
-        held: Any = {p: r for p, r in newest.rows.items() if p not in change.takes_out}
-        if len(held) + len(change.takes_out) != len(newest.rows):
+        left = {
+            p: tuple(r for r in rows if not is_inside(change.ranges, r.change))
+            if change.commit_id.startswith("erase-")
+            else rows
+            for p, rows in newest.rows.items()
+        }
+        held: Any = {p: r for p, r in left.items() if r and p not in change.takes_out}
+        if {*change.takes_out} - {*newest.rows}:
             raise AssertionError(f"{change.takes_out} are not all there: {[*newest.rows]}")
         held |= {p: self._state.files[p] for p in self._state.manifests.get(change.folder, ())}
         self._state.versions.append(
@@ -143,6 +164,7 @@ class SimulatedCurrent(SimulatedTable):
                 run_id=change.run_id,
                 token=change.token,
                 written=len(rows),
+                erasure=change.erasure,
                 tokens={**newest.tokens, change.app_id: change.token},
             )
         )

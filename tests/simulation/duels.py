@@ -136,13 +136,40 @@ FOREIGN: dict[str, Events] = {
 
 _OPTIONS = {"kafka": {"topics": ["t"]}, "patience_seconds": 2}
 _CHANGES = {**WORLDLY, **TYPED_WORLDLY, **FOLDED_WORLDLY, **FOREIGN}
+"""What may happen at a boundary."""
 SAVED: dict[str, Events] = {
     "saved after one run": SETUPS["later run"],
     "saved after two runs": (*SETUPS["later run"], ("save_ledger",)),
 }
 """When a ledger was backed up that is put back."""
-_BEGUN = {**SETUPS, **TYPED_SETUPS, **FOLDED_SETUPS, **SAVED}
-_FIRST = PROCESSES | DECODERS | FOLDERS
+ERASERS: dict[str, Event] = {
+    "erasure of later ones": ("erase", 1, 1),
+    "erasure of later ones at once": ("erase", 1, 3),
+    "erasure of changes": ("erase_changes", 1, 0),
+    "erasure of whole keys": ("erase_changes", 1, 1),
+}
+_MORE: Events = (("finish", 0), ("produce", 0, 0, 6))
+ERASED_WORLDLY: dict[str, Events] = {
+    "nothing": _MORE,
+    "the ledger put back": (("restore_ledger",), *_MORE),
+    "the ledger put back, and read again": (
+        *(("restore_ledger",), ("live", 0), ("finish", 0), ("decide", 0, 0), ("live", 0)),
+        *(("finish", 0), ("truncate", 0, 0, 2, 6), ("live", 0), ("finish", 0), ("decide", 0, 1)),
+        *_MORE,
+    ),
+    "restored": (("restore", 1), *_MORE),
+    "restored further": (("restore", 3), *_MORE),
+    "tables at other addresses": (*_MORE, ("readdress",), ("live", 0), ("finish", 0)),
+    "a clear": (*_MORE, ("again", 0, 0), ("finish", 0)),
+}
+_MOVED: Events = (("readdress",), ("live", 0), ("finish", 0), ("save_ledger",))
+ERASED_SETUPS: dict[str, Events] = {
+    f"{name}, moved: {n}": (*events, *(_MOVED * n))
+    for name, events in FOLDED_SETUPS.items()
+    for n in (0, 1)
+}
+_BEGUN = {**SETUPS, **TYPED_SETUPS, **FOLDED_SETUPS, **SAVED, **ERASED_SETUPS}
+_FIRST = PROCESSES | DECODERS | FOLDERS | ERASERS
 
 
 @dataclass(frozen=True)
@@ -172,7 +199,7 @@ class Duel:
         events.append(("step", 0, boundary - half))
         events += BEFALLS[self.befalls]
         if self.worldly is not None:
-            events += _CHANGES[self.worldly]
+            events += (ERASED_WORLDLY if self.setup in ERASED_SETUPS else _CHANGES)[self.worldly]
         if self.second is not None:
             # The second one is the youngest process that lives.
             work = (_FIRST[self.second], ("finish", 1))
@@ -190,8 +217,8 @@ class Duel:
 
 def _options(setup: str) -> dict[str, Any]:
     decode: dict[str, Any] = {"value": {"format": "json"}, "quarantine": {"max_share": 1}}
-    if setup in FOLDED_SETUPS:
-        decode["value"]["unavailable_value"] = "?"
+    if setup in FOLDED_SETUPS or setup in ERASED_SETUPS:
+        decode["value"] |= {} if setup in ERASED_SETUPS else {"unavailable_value": "?"}
         current = {"key": ["k"], "deletes": {"tombstone": False}, "table": {"buckets": 2}}
         return {**_OPTIONS, "decode": decode, "current": current}
     return {**_OPTIONS, "decode": decode} if setup in TYPED_SETUPS else _OPTIONS
@@ -279,9 +306,18 @@ def folders() -> Iterator[Duel]:
                     yield Duel(FOLDED, first, befalls, second, worldly, sleeps=befalls != "killed")
 
 
+def erasures() -> Iterator[Duel]:
+    """Who erases, while a ledger or a table is put back, or tables have been left behind."""
+    for setup in ERASED_SETUPS:
+        for first in ERASERS:
+            for worldly in ERASED_WORLDLY:
+                for befalls in ("nothing", "killed"):
+                    yield Duel(setup, first, befalls, worldly=worldly)
+
+
 SERIES = {
     series.__name__: series
-    for series in (duels, surprises, sleepers, others, put_back, decoders, folders)
+    for series in (duels, surprises, sleepers, others, put_back, decoders, folders, erasures)
 }
 
 

@@ -22,7 +22,7 @@ class Kind:
 
     Args:
         act: What it does.
-        weight: How often it is chosen, among all kinds.
+        weight: How often it is chosen, among all kinds; 0 for what only series have.
         bounds: Of each argument, both inclusive.
     """
 
@@ -103,6 +103,8 @@ KINDS: dict[str, Kind] = {
     "pass_time": Kind(run_events.pass_time, 2, ((1, 200), (0, 7))),
     "maintain": Kind(run_events.maintain, 0.5),
     "erase": Kind(run_events.erase, 0.7, (_SMALL, (0, 3))),
+    "erase_changes": Kind(run_events.erase_changes, 0, ((0, 4), _FLAG)),
+    "readdress": Kind(run_events.readdress, 0),
     "finish_erasing": Kind(run_events.finish_erasing, 0.5),
     "overwrite": Kind(table_events.overwrite, 0.3),
     "put_copy_back": Kind(table_events.put_copy_back, 0.3, ((1, 3),)),

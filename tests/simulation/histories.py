@@ -84,7 +84,9 @@ def make_history(seed: int, length: int = 40, often: Collection[str] = ()) -> Hi
     random = Random(seed)
     topics = random.choice([{"t": 1}, {"t": 2}, {"t": 1, "u": 1}, {"t": 1}])
     kinds: dict[str, Kind] = {
-        name: kind for name, kind in KINDS.items() if kind.weight >= 4 or random.random() < 0.5
+        name: kind
+        for name, kind in KINDS.items()
+        if kind.weight >= 4 or (kind.weight and random.random() < 0.5)
     }
     kinds |= {name: replace(KINDS[name], weight=_OFTEN) for name in often}
     events = [draw(random, kinds) for _ in range(random.randint(length // 4, length))]

@@ -7,15 +7,17 @@ from collections.abc import Iterable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
-from tests.simulation.current import folded, states
+from tests.simulation.current import CurrentRow, folded, states
 from tests.simulation.kafka import RECORD
 from tests.simulation.properties import Log
 from tests.simulation.table import key_of
 from tests.simulation.table_events import FOREIGN
 from tests.simulation.world import World
 from tideline.decoding.verifying import typed_against_raw
+from tideline.documents import load
 from tideline.ledger.state import LedgerState
 from tideline.model.current import differing
+from tideline.model.erasing import SealedErasure
 from tideline.model.incident import Incident
 from tideline.model.offsets import OffsetRange, PartitionIdentity, add_coverage, intersect
 from tideline.model.request import RunRequest
@@ -118,6 +120,12 @@ def _folded(world: World, state: LedgerState) -> Iterator[str]:
     for row in found:
         if row not in wanted:
             yield f"current: {row} is there, wanted {wanted}"
+    erased = [r for r in world.typed_once if r.serial not in {t.serial for t in typed}]
+    places = {(r.identity, r.offset) for r in erased} & _places(state)
+    lost = [r for r in erased if (r.identity, r.offset) in places]
+    for row in folded(order, (), map(world.said, {*typed, *lost})):
+        if row not in wanted and row.change.key in {w.change.key for w in wanted}:
+            yield f"current: {row} would be newer than what is left of its key"
     if differing(folding.buckets, states(found)) or len(found) != len(wanted):
         yield f"current: {folding.buckets}, and there are {states(found)}"
 
@@ -136,8 +144,40 @@ def _stays(world: World) -> dict[PartitionIdentity, int]:
     return found
 
 
+def _places(state: LedgerState) -> set[tuple[PartitionIdentity, int]]:
+    return {(c.identity, o) for c in state.erasing.erased for o in _offsets(c.intervals)}
+
+
+def _kept_out(world: World) -> Iterator[str]:
+    """What the table's own log says was erased is not back, nor later records that are refused."""
+    versions, stands = world.table.versions, {r.serial: r for r in world.table.rows()}
+    theirs = world.restored | world.foreign
+    for number, made in enumerate(versions):
+        if not made.erasure or number < max(1, world.table.log_start):
+            continue
+        before, after = (
+            {r.serial for group in versions[n].rows.values() for r in group}
+            for n in (number - 1, number)
+        )
+        for serial in sorted((before - after) & {*stands}):
+            if (stands[serial].identity, stands[serial].offset) not in theirs:
+                yield f"erased, and back: {stands[serial]}"
+        if not load(SealedErasure, made.erasure, "a commit").erasure.is_future:
+            continue
+        keys = {key_of(serial) for serial in before - after}
+        for serial in sorted({*stands} - after):
+            if key_of(serial) in keys and (stands[serial][:2]) not in theirs:
+                yield f"refused, and there: {stands[serial]}"
+
+
 def _erased(world: World, state: LedgerState) -> Iterator[str]:
     """Only records of keys that were asked for are kept out, and none of them is in a table."""
+    erased = state.erasing.places if not state.erasing.is_removing else {}
+    for row in (r for t in world.former.values() for r in t.rows()):
+        offset = row.change.offset if isinstance(row, CurrentRow) else row.offset
+        if intersect([OffsetRange(offset, offset + 1)], erased.get(row.identity, ())):
+            yield f"erased, and in a former table: {row}"
+    yield from _kept_out(world)
     if state.erasing.open and not state.erasing.is_removing:
         places = state.erasing.places
         for row in (r for t in world.tables for r in t.rows()):
@@ -153,6 +193,7 @@ def _erased(world: World, state: LedgerState) -> Iterator[str]:
         tuple(origin[1:])
         for serial, origin in enumerate(world.origins)
         if key_of(serial) in world.erased_keys
+        or (serial % 5 in world.erased_texts and serial not in world.spark.garbled)
     }
     for place in sorted(kept_out - asked):
         yield f"kept out, and nobody has asked: {place}"

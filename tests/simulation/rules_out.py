@@ -318,7 +318,37 @@ FOLDED: dict[str, tuple[Mutant, ...]] = {
     ),
 }
 """What keeps one row for one key, of its last decoded change."""
-CASES = {**RULES, **IDENTITIES, **TYPED, **FOLDED}
+ERASED: dict[str, tuple[Mutant, ...]] = {
+    "erased-told": (
+        Mutant(
+            "a ledger that was put back learns the erasure",
+            "            after = after._told_by(sealed.erasure)\n",
+            "            pass\n",
+            "",
+        ),
+    ),
+    "erased-former": (
+        Mutant(
+            "a table at a former address is erased from",
+            "t.observe().exists), *former)",
+            "t.observe().exists),)",
+            "",
+        ),
+    ),
+    "erased-risen": (
+        Mutant(
+            "an erasure that leaves a row older is refused",
+            "    if older.keyless or (older.moved and not keys.whole_keys):",
+            "    if False:",
+            "",
+        ),
+    ),
+    "erased-bytes": (
+        Mutant("bytes prove nothing", "    if asked.by_bytes:\n", "    if True:\n", ""),
+    ),
+}
+"""What keeps erased records out, all of them, and no others."""
+CASES = {**RULES, **IDENTITIES, **TYPED, **FOLDED, **ERASED}
 
 IN_MEMORY: dict[str, Mutant] = {
     "R5": Mutant(

@@ -246,6 +246,31 @@ def erase(world: World, key: int, how: int) -> None:
     world.start(name, work)
 
 
+def erase_changes(world: World, text: int, how: int) -> None:
+    """Somebody erases by a column that is no key; an odd number takes all changes of the keys."""
+    asked = EraseRequest(
+        AskedKeys(({"essay": f"key-{text}"},), whole_keys=bool(how & 1)), "asked", "ann", most=1.0
+    )
+    if not how & 1:
+        world.erased_texts.add(text)
+        world.typed_once |= {*world.decoded.rows()}
+    else:
+        world.erased_keys |= {key_of(n) for n in range(3)}
+    name = f"erase-{world.number('erase')}"
+
+    def work(process: Process) -> None:
+        run = world.context(process, name, RunRequest(by="ann"))
+        erase_records(run, tables_of(run), asked)
+
+    world.start(name, work)
+
+
+def readdress(world: World) -> None:
+    """Somebody gives the typed tables and the current one other addresses."""
+    if world.stream.decode is not None:
+        world.readdress()
+
+
 def finish_erasing(world: World) -> None:
     """Somebody goes on with what was cut off."""
 

@@ -51,6 +51,7 @@ class Version:
         ledger_id, plan_id, run_id, token: What the commit says about itself; None for others'.
         ranges: The coordinates whose rows it replaced or removed.
         epochs: The leader epochs that it tells.
+        erasure: What it tells of an erasure.
         written: Rows that it wrote.
         tokens: The newest token by application, up to here.
     """
@@ -66,6 +67,7 @@ class Version:
     epochs: Mapping[PartitionIdentity, int | None] = field(default_factory=dict)
     written: int = 0
     tokens: Mapping[str, int] = field(default_factory=dict)
+    erasure: str = ""
 
 
 @dataclass
@@ -126,9 +128,10 @@ class SimulatedTable:
         state: The table.
         tick: Called before and after each access, with a label.
         name: What its id begins with.
+        uri: Its address.
+        says: What a row says beside its coordinates, by column.
     """
 
-    uri = "/lake/s"
     fields: tuple[Field, ...] = ()
 
     def __init__(
@@ -136,7 +139,11 @@ class SimulatedTable:
         state: TableState,
         tick: Callable[[str], None] = lambda label: None,
         name: str = "table",
+        uri: str = "/lake/s",
+        says: Callable[[Any], Mapping[str, Any]] = lambda row: {},
     ) -> None:
+        self.uri = uri
+        self._says = says
         self._state = state
         self._name = name
         self._tick = tick
@@ -212,6 +219,7 @@ class SimulatedTable:
                     ReadRange(*r.coordinates[:1], *r.coordinates, made.epochs.get(r.identity))
                     for r in made.ranges
                 ),
+                erasure=made.erasure,
             )
             for number, made in reversed([*enumerate(self._state.versions)])
             if number >= self._state.log_start
@@ -376,19 +384,23 @@ class SimulatedTable:
         newest = len(self._state.versions) - 1
         return TableSize(newest, FileCount.of(active), FileCount.of([*active, *left]))
 
+    def spelled(self, keys: Iterable[Mapping[str, str]]) -> list[Mapping[str, str]]:
+        """Texts are spelled as they are."""
+        return [*keys]
+
     def rows_with(
         self, keys: Sequence[Mapping[str, str]], columns: Sequence[str]
     ) -> list[dict[str, Any]]:
-        """The rows of raw keys."""
-        wanted = {key["key"] for key in keys}
-        return [r for r in self._described() if r["key"].hex() in wanted]
+        """The rows with these values: of the raw key, or of what a typed row says."""
+        wanted = [{n: bytes.fromhex(v) if n == "key" else v for n, v in k.items()} for k in keys]
+        return [r for r in self._described(columns) if any(k.items() <= r.items() for k in wanted)]
 
     def rows_at(
         self, ranges: Iterable[CoordinateRange] | None, columns: Sequence[str]
     ) -> Iterator[dict[str, Any]]:
         """The rows at coordinates."""
         wanted = None if ranges is None else by_log(ranges)
-        for row in self._described():
+        for row in self._described(columns):
             log = PartitionIdentity(row["topic_id"], row["generation"], row["partition"])
             inside = () if wanted is None else wanted.get(log, ())
             if wanted is None or any(
@@ -396,10 +408,11 @@ class SimulatedTable:
             ):
                 yield row
 
-    def _described(self) -> list[dict[str, Any]]:
+    def _described(self, columns: Sequence[str] = ()) -> list[dict[str, Any]]:
         self._tick("table.rows")
         return [
             {
+                **dict.fromkeys(columns),
                 "topic_id": row.identity.topic_id,
                 "generation": row.identity.generation,
                 "partition": row.identity.partition,
@@ -407,6 +420,7 @@ class SimulatedTable:
                 "key": key_of(row.serial),
                 "value": b"",
                 "is_tombstone": False,
+                **self._says(row),
             }
             for row in self._state.rows()
         ]
@@ -414,6 +428,9 @@ class SimulatedTable:
     def kept_hours(self, hours: int) -> int:
         """As long as it is asked for."""
         return hours
+
+    def keep_for(self, hours: int) -> None:
+        """It has no properties."""
 
     def cut_log(self) -> int:
         """Only the newest commit is left."""
@@ -473,6 +490,7 @@ class SimulatedTable:
                 epochs=change.epochs if self._state.tells_epochs else {},
                 written=len(rows),
                 tokens={**newest.tokens, change.app_id: change.token},
+                erasure=change.erasure,
             )
         )
 

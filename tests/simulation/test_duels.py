@@ -8,6 +8,7 @@ from tests.simulation.duels import (
     SERIES,
     decoders,
     duels,
+    erasures,
     fight,
     folders,
     others,
@@ -25,6 +26,7 @@ AT_LEAST = {
     "put_back": 1_150,
     "decoders": 1_200,
     "folders": 1_200,
+    "erasures": 1_200,
 }
 """How many histories a series has at least: none of them may have become empty."""
 
@@ -74,6 +76,11 @@ def test_others_change_the_table_at_a_boundary():
 def test_a_ledger_is_put_back_at_a_boundary():
     """An older one, whoever is at work: what the table tells is taken over, nothing is lost."""
     assert failures(list(put_back())[::13], every=41) == {}
+
+
+def test_whoever_erases_meets_a_ledger_or_a_table_put_back_or_left_behind():
+    """What was erased and is refused stays out, in tables of before as well; no row rises."""
+    assert failures(list(erasures())[::9], every=67) == {}
 
 
 @pytest.mark.slow

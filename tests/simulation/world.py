@@ -82,6 +82,9 @@ class World:
         topics: Partitions by topic name, to begin with.
         taken: Coordinates whose raw rows others have taken away once.
         erased_keys: Keys whose records somebody has asked to erase.
+        erased_texts: The same of a typed column, `essay`, by its number.
+        typed_once: Rows of the typed table as changes were erased, one at a time, by a column.
+        former: What stands at addresses that the stream file no longer names, by address.
         strays: Records with a key that belongs into another partition.
     """
 
@@ -109,6 +112,9 @@ class World:
     taken: set[tuple[Any, int]] = field(default_factory=set)
     restored: set[tuple[Any, int]] = field(default_factory=set)
     erased_keys: set[bytes] = field(default_factory=set)
+    erased_texts: set[int] = field(default_factory=set)
+    typed_once: set[Row] = field(default_factory=set)
+    former: dict[str, TableState] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
     committed: Callable[[], None] = lambda: None
     put_back_from: Callable[[LedgerState], None] = lambda state: None
@@ -255,8 +261,43 @@ class World:
             typed=self._typed(tick),
             current=None
             if self.stream.current is None
-            else SimulatedCurrent(self.current, tick, "current"),
+            else SimulatedCurrent(self.current, tick, "current", self.stream.current.table.uri),
+            open_table=lambda role, uri: self._former(role, uri, tick),
         )
+
+    def _former(self, role: str, uri: str, tick: Callable[[str], None]) -> Any:
+        state = self.former.get(uri, TableState())
+        kind = SimulatedCurrent if isinstance(state, CurrentState) else SimulatedTable
+        table = kind(state, tick, role, uri)
+        if role == "decoded":
+            table = kind(state, tick, role, uri, self._says)
+            table.fields = COLUMNS
+        return table
+
+    def _says(self, row: Row) -> Mapping[str, Any]:
+        return {"k": self.said(row).key, "essay": f"key-{row.serial % 5}"}
+
+    def readdress(self) -> None:
+        """The stream file names other typed and current tables from now on."""
+        number = self.number("address")
+        for section, new in (("decode", self.decode), ("current", self.folds)):
+            if new is None:
+                continue
+            table = new.table.model_copy(update={"uri": f"/lake/{section}-{number}"})
+            update: dict[str, Any] = {"table": table}
+            if section == "decode":
+                self.former |= {new.table.uri: self.decoded, new.quarantine.uri: self.quarantine}
+                other = new.quarantine.model_copy(update={"uri": f"/lake/bad-{number}"})
+                update["quarantine"] = other
+                self.decoded = TableState(created=10 * number)
+                self.quarantine = TableState(created=10 * number)
+            else:
+                self.former[new.table.uri] = self.current
+                self.current = CurrentState(created=10 * number)
+            setattr(
+                self, "decode" if section == "decode" else "folds", new.model_copy(update=update)
+            )
+        self.stream = self.stream.model_copy(update={"decode": self.decode, "current": self.folds})
 
     def said(self, row: Row) -> Change:
         """What a typed row says: some are deletes, some lack the long value."""
@@ -276,9 +317,11 @@ class World:
     def _typed(self, tick: Callable[[str], None]) -> TypedTables | None:
         if self.stream.decode is None:
             return None
-        decoded = SimulatedTable(self.decoded, tick, "decoded")
+        decode = self.stream.decode
+        decoded = SimulatedTable(self.decoded, tick, "decoded", decode.table.uri, self._says)
         decoded.fields = COLUMNS
-        return TypedTables(decoded, SimulatedTable(self.quarantine, tick, "quarantine"))
+        bad = SimulatedTable(self.quarantine, tick, "quarantine", decode.quarantine.uri)
+        return TypedTables(decoded, bad)
 
     def locate(self, address: str) -> LedgerLocation:
         """A ledger's location as the stream file would name it."""

@@ -3,8 +3,11 @@
 import json
 import os
 from dataclasses import replace
+from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 from kafka import KafkaProducer
 
 from tests.worlds.current_streams import Changing
@@ -112,7 +115,7 @@ def test_it_does_not_come_back(orders, capsys):
 
 
 def test_a_record_in_quarantine_and_a_stream_that_decodes_nothing(orders, capsys):
-    """By bytes that are a whole word; what they do not tell is counted. By Kafka's own key."""
+    """By bytes that are a whole word, where somebody says so; the rest is counted. By raw key."""
     orders.sends(("c", 1, "a", 1), ("c", PLANTED, WORD, 1))
     broken = b'{"payload": {"id": %d, "note": "' % PLANTED
     other = b'{"payload": {"id": %d1, "note": "' % PLANTED
@@ -124,8 +127,10 @@ def test_a_record_in_quarantine_and_a_stream_that_decodes_nothing(orders, capsys
     erase(orders, "--key", f"key_id={PLANTED}", "--plan")
     plan = json.loads(capsys.readouterr().out)
     rows = {t["table"]: (t["rows"], t["undecided"]) for t in plan["erasure"]["tables"]}
-    assert rows == {"raw": (2, 0), "decoded": (1, 0), "quarantine": (1, 1), "current": (1, 0)}
-    erase(orders, "--key", f"key_id={PLANTED}", "--reason", "asked for", "--now", "--yes")
+    assert rows == {"raw": (1, 0), "decoded": (1, 0), "quarantine": (0, 2), "current": (1, 0)}
+    assert [place[4:] for place in plan["undecided"]] == [[2, 3]]
+    how = ("--quarantine-by-bytes", "--reason", "asked for", "--now", "--yes")
+    erase(orders, "--key", f"key_id={PLANTED}", *how)
     assert json.loads(capsys.readouterr().out)["erasure"]["audit"] == "clean"
     left = traces_of(orders.stream, WORD)
     assert left == []
@@ -226,3 +231,24 @@ def test_a_key_in_the_rows_of_two_hundred_runs(orders, capsys):
     assert judge().erased == RUNS
     assert orders.rows() == rows
     assert traces_of(orders.stream, PLANTED, WORD) == []
+
+
+def test_an_erasure_ends_where_spark_has_written_checkpoints(orders, capsys):
+    """One at the version at which a log is cut, and one below each later commit."""
+    for number in range(2):
+        orders.sends(("u", PLANTED, WORD, number), ("u", number, "x", number))
+        orders.run(f"run-{number}")
+    sql, uris = orders.spark.session.sql, [*orders.tables.values()]
+    for uri in uris:
+        sql(f"ALTER TABLE delta.`{uri}` SET TBLPROPERTIES ('delta.checkpointInterval' = '1')")
+        name = f"{DeltaTable(uri).version():020d}.checkpoint.parquet"
+        columns = pq.read_schema(Path(uri, "_delta_log", name)).field("add").type
+        assert columns.get_field_index("stats_parsed") >= 0
+    orders.sends(("u", 7, "y", 7))
+    orders.run("run-2")
+    erase(orders, "--key", f"key_id={PLANTED}", "--reason", "at once", "--now", "--yes")
+    assert json.loads(capsys.readouterr().out)["status"] == "done"
+    assert traces_of(orders.stream, PLANTED, WORD) == []
+    assert traces_in(orders.harness.folder, PLANTED, WORD) == []
+    rows = [sql(f"SELECT count(*) FROM delta.`{uri}`").collect()[0][0] for uri in uris]
+    assert rows == [DeltaTable(uri).to_pyarrow_table().num_rows for uri in uris]

@@ -1,12 +1,15 @@
 """What is erased stays out, and nobody else's record goes with it."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.simulation.clock import simulated
 from tests.simulation.run_events import tables_of
-from tests.simulation.table import key_of
+from tests.simulation.table import Row, key_of
 from tests.worlds.memory import Memory, spans
 from tideline.errors import BadInput, Halted, StreamBusy
+from tideline.failpoints import ERASE_PLACES
 from tideline.operations.erase_finding import AskedKeys
 from tideline.operations.erasing import EraseRequest, erase, finish_erasures, plan_erasure
 
@@ -79,6 +82,159 @@ def test_a_ledger_that_was_put_back_learns_from_its_table(landed):
     landed.run("lands")
     assert not [o for o in landed.offsets() if o < 100 and not o % 3]
     assert landed.is_clean()
+
+
+def test_a_ledger_that_was_put_back_knows_the_erasure_again(landed):
+    """What is refused, what tells a key in a new generation, what is due, the next one's number."""
+    landed.save_ledger()
+    made = erased(landed, is_future=True)
+    landed.restore_ledger()
+    landed.send(9)
+    assert landed.halts() == ["table_changed"]
+    assert not landed.is_clean()
+    landed.decide("approve")
+    landed.run("later")
+    known = landed.ledger().read().erasing
+    assert (known.begun, known.refused, known.untold) == (1, 3, ())
+    assert [(e.erasure_id, e.reason, e.is_future) for e in known.open] == [
+        ("erase-1", made.reason, True)
+    ]
+    assert "erase-1" in landed.closed[-1].outcome
+    assert landed.offsets()[-6:] == [o for o in range(100, 109) if o % 3]
+    landed.log().elect(50)
+    landed.send(200)
+    assert landed.halts("cut") == ["truncation"]
+    landed.decide("restart")
+    landed.run("again")
+    assert landed.rows(generation=1)
+    assert KEY not in {key_of(row.serial) for row in landed.table.rows()}
+    landed.clock.milliseconds += 169 * 3_600_000
+    assert [e.status for e in goes_on(landed)] == ["removed"]
+    assert landed.is_clean()
+
+
+def test_a_table_that_tells_coordinates_only_keeps_the_audit_from_being_clean(landed):
+    """As one whose erasure an earlier version has made, until the keys are erased once more."""
+    landed.save_ledger()
+    erased(landed)
+    landed.table.versions[-1] = replace(landed.table.versions[-1], erasure="")
+    landed.restore_ledger()
+    landed.send(1)
+    assert landed.halts() == ["table_changed"]
+    landed.decide("approve")
+    landed.run("later")
+    audit, _ = landed.audit()
+    assert "erase-1: the table has told its coordinates only" in str(audit)
+    assert erased(landed) is None
+    assert landed.is_clean()
+
+
+@pytest.mark.parametrize("place", ERASE_PLACES)
+def test_who_is_overtaken_says_what_the_other_has_made_of_it(landed, place, monkeypatch):
+    """And never that the ledger was put back."""
+    others = []
+
+    def overtaken(at):
+        if at == place and not others:
+            others.append(at)
+            landed.clock.milliseconds += 999_000  # whoever stands still has lost its leases
+            others.extend(goes_on(landed))
+
+    monkeypatch.setattr("tideline.operations.erasing.reach", overtaken)
+    made = erased(landed, is_now=True)
+    assert (made.status, made.audit) == ("done", "clean")
+    assert others
+    assert landed.is_clean()
+
+
+@pytest.fixture
+def typed(memory):
+    """With 20 records, of which some are in quarantine; a text of the typed table is also a key."""
+    memory.configure(decode={"value": {"format": "json"}, "quarantine": {"max_share": 1}})
+    memory.decode = memory.stream.decode
+    memory.spark.garbled |= {4, 7, 9}  # of the raw keys 1, 1, 0
+    memory.send(20)
+    memory.run("lands")
+    return memory
+
+
+def by_text(world, *, text="key-1", plans=False, **words):
+    run = world.open("erase")
+    asked = EraseRequest(AskedKeys(({"essay": text},), **words), "asked", "ann", most=1.0)
+    return (plan_erasure if plans else erase)(run, tables_of(run), asked)
+
+
+def test_a_key_among_a_records_bytes_proves_nothing(typed):
+    """Such records are listed and stay, also below a hundred; an explicit word takes them."""
+    plan = by_text(typed, plans=True)
+    assert [r.offsets.start_offset for r in plan.found.undecided] == [3, 6]
+    assert plan.found.unknown == {"quarantine": 3, "raw": 0}
+    made = by_text(typed).erasure
+    assert made.records == 4  # 1, 6, 11, 16
+    assert {3, 6, 8} <= {*typed.offsets()}
+    assert made.undecided == plan.found.undecided
+    assert by_text(typed, by_bytes=True).erasure.records == 2
+    assert typed.is_clean()
+
+
+def test_a_raw_key_proves_nothing_of_a_record_that_was_never_read(typed):
+    """All decoded records of its raw key are meant; the columns are not made of that."""
+    run = typed.open("erase")
+    keys = tuple({"essay": f"key-{n}"} for n in range(5))
+    made = erase(run, tables_of(run), EraseRequest(AskedKeys(keys), "asked", "ann", most=1.0))
+    assert made.erasure.records == 17
+    assert typed.offsets() == [3, 6, 8]
+
+
+def test_a_record_that_is_in_no_table_any_more_is_undecided_as_well(typed):
+    """A dropped tombstone whose key no decoded record has; or one that was let go."""
+    typed.decoded.add_foreign(
+        [r for r in typed.decoded.rows() if r.serial % 3 != 2], "DELETE", removes_rows=True
+    )
+    plan = by_text(typed, text="key-2", plans=True)
+    assert [r.offsets.start_offset for r in plan.found.undecided] == [1, 4, 7, 10, 13, 16, 19]
+    assert plan.found.unknown == {"quarantine": 3, "raw": 7}
+
+
+def test_tables_at_former_addresses(typed):
+    """Their rows go as well; what was erased before is looked for there, too, and a restore."""
+    first = typed.decoded
+    typed.readdress()
+    typed.send(1)
+    typed.run("elsewhere")
+    assert by_text(typed).erasure.records == 5
+    assert not [r for r in first.rows() if r.serial % 5 == 1]
+    first.add_foreign([*typed.table.rows(), Row(first.rows()[0].identity, 0, 1)], "RESTORE", True)
+    audit, _ = typed.audit()
+    assert "1 erased rows stand in /lake/s_decoded, the decoded table of before" in str(audit)
+    assert [e.erasure_id for e in goes_on(typed)] == ["erase-1", "erase-2"]
+    assert typed.is_clean()
+    typed.readdress()  # nothing is decoded there yet
+    assert by_text(typed, text="key-2").erasure.records == 4
+    first.table_id = None
+    last = by_text(typed, text="key-3").erasure
+    assert "the decoded table of before at /lake/s_decoded: nothing is there" in str(last.unreached)
+
+
+def test_a_ledger_put_back_before_the_raw_rows_went_goes_on_with_the_erasure(typed, monkeypatch):
+    """The typed table's commit tells it."""
+    typed.save_ledger()
+
+    def cut_off(place):
+        if place == "erase:taken":
+            raise SystemExit
+
+    monkeypatch.setattr("tideline.operations.erasing.reach", cut_off)
+    with pytest.raises(SystemExit):
+        by_text(typed)
+    monkeypatch.undo()
+    typed.restore_ledger()
+    typed.send(1)
+    typed.run("later")
+    assert [e.erasure_id for e in typed.ledger().read().erasing.open] == ["erase-1"]
+    assert [e.records for e in goes_on(typed)] == [4]
+    assert not [r for t in typed.tables for r in t.rows() if r.serial in (1, 6, 11, 16)]
+    assert typed.is_clean()
 
 
 def test_what_somebody_brings_back_goes_once_more(landed):

@@ -143,6 +143,15 @@ def test_a_connection_of_azures_replaces_what_the_environment_says():
         ({**PRINCIPAL, "kind": "adls", "host": "x"}, "host: 'x'; allowed: data"),
         ({"password": "secret!"}, "password: another form; allowed: an account key, in base64"),
         ({"sas_token": "secret"}, "extra sas_token: another form; allowed: a shared access"),
+        ({"sas_token": f"https://data.blob.core.windows.net/lake{SAS}"}, "a whole URL; allowed: a"),
+        ({"sas_token": "sv=1&sig="}, "another form; allowed: a shared access"),
+        ({"sas_token": f"{SAS} &x"}, "another form; allowed: a shared access"),
+        ({"sas_token": f"{SAS}&sp=rl"}, "it may do rl only; allowed: one that may read, write"),
+        (
+            {"sas_token": f"{SAS}&se=2024-01-01T00%3A00%3A00Z"},
+            "it has expired at 2024-01-01T00:00:00Z",
+        ),
+        ({"sas_token": f"{SAS}&se=2024-01-01"}, "it has expired at 2024-01-01; allowed: one"),
         ({"password": KEY, "sas_token": SAS}, "extra sas_token: given; allowed: none beside passw"),
         ({**PRINCIPAL, "login": ""}, "login: missing; allowed: the client's id"),
         ({**PRINCIPAL, "password": ""}, "password: missing; allowed: the client's secret"),
@@ -174,6 +183,14 @@ def test_a_part_of_azures_of_the_wrong_form_is_refused_by_name(parts, said):
         in_azure(**parts)
     assert said in str(refused.value)
     assert "secret" not in str(refused.value).replace("the client's secret", "")
+
+
+@pytest.mark.parametrize(
+    "sas", [SAS, SAS[1:], f' "{SAS}"\n', f"{SAS[1:]}&sp=racwdl&se=2999-01-01", f"{SAS}&se=soon"]
+)
+def test_a_shared_access_signature_is_taken_as_it_is_copied(sas):
+    """With its mark, in quotes, with a line's end, and with a stored policy in place of a time."""
+    assert in_azure(sas_token=sas).sas == sas.strip(' "\n').removeprefix("?")
 
 
 @pytest.mark.parametrize(
@@ -283,7 +300,12 @@ def test_a_keys_text_becomes_a_private_file_of_the_driver(tmp_path):
     [
         ({"keyfile_dict": JSON_KEY, "key_path": "/k"}, "extra keyfile_dict: given; allowed: none"),
         ({"keyfile_dict": "secret"}, "extra keyfile_dict: no JSON; allowed: a service account's"),
-        ({"keyfile_dict": {"type": "authorized_user"}}, "extra keyfile_dict: no client_email"),
+        (
+            {"keyfile_dict": {"type": "authorized_user"}},
+            "authorized_user, which is a person's login",
+        ),
+        ({"keyfile_dict": {"type": "external_account"}}, "external_account, which is a workload's"),
+        ({"keyfile_dict": {"type": ["x"]}}, "extra keyfile_dict: no client_email"),
         ({"keyfile_dict": "[]"}, "extra keyfile_dict: no client_email"),
         ({"key_path": "/not/there.json"}, "extra key_path: '/not/there.json'; allowed: a file"),
         ({"key_secret_name": "secret"}, "extra key_secret_name: unknown; allowed: one of key_path"),
@@ -346,6 +368,12 @@ def test_an_address_says_where_it_is(uri, kind, bucket, account):
         ("abfss://Lake@data.dfs.core.windows.net/o", "needs a container and an account"),
         ("abfss://lake@data.dfs.core.windows.net:443/o", "needs a container and an account"),
         ("abfss://lake@data.dfs.core.windows.net/o//p", "a path without empty parts"),
+        (
+            "abfss://l@data.privatelink.dfs.core.windows.net/o",
+            "write data.dfs.core.windows.net, which",
+        ),
+        ("abfss://l@data.z12.dfs.storage.azure.net/o", "endpoints in a DNS zone are not supported"),
+        ("abfss://$web@data.dfs.core.windows.net/o", "name another container"),
         ("abfss://w@onelake.dfs.fabric.microsoft.com/o", "OneLake is not supported"),
         ("abfss://l@data.dfs.core.usgovcloudapi.net/o", "only Azure's public cloud"),
         ("wasbs://lake@data.blob.core.windows.net/o", "not supported; Azure's stores are abfss"),

@@ -4,20 +4,31 @@ import hashlib
 import hmac
 from dataclasses import replace
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 
 from tests.worlds.build import ID, NOW, head, position
 from tideline.documents import dump
 from tideline.errors import BadInput
+from tideline.folding.rules import unproven_since
 from tideline.ledger.state import Control, LedgerState
-from tideline.model.erasing import ErasedFrom, Erasing, Erasure, key_hash, record_hash
-from tideline.model.head import KnownCommit
+from tideline.model.current import Folding
+from tideline.model.erasing import (
+    ErasedFrom,
+    Erasing,
+    Erasure,
+    SealedErasure,
+    ToldErasure,
+    key_hash,
+    record_hash,
+)
+from tideline.model.head import Head, KnownCommit
 from tideline.model.offsets import CoordinateRange, OffsetRange, PartitionIdentity
 from tideline.model.plan import Stored
 from tideline.operations.erase_finding import AskedKeys, read_keys
 from tideline.rules.audit import audit
-from tideline.rules.taking_over import erased_by
+from tideline.rules.taking_over import erased_by, erasures_in
 
 LOG = PartitionIdentity(ID, 0, 0)
 
@@ -86,6 +97,53 @@ def test_the_hash_of_a_key_is_that_of_the_same_key_asked_for_again():
     assert not {*AskedKeys(({"id": "1"},)).hashes("cd" * 32)} & {*one}
 
 
+def test_a_key_has_one_hash_whatever_the_order_of_its_columns():
+    one, other = ({"id": "1", "region": "eu"}, {"region": "eu", "id": "1"})
+    assert AskedKeys((one,)).hashes(SECRET) == AskedKeys((other,)).hashes(SECRET)
+    assert AskedKeys((other,)).columns == ("id,region",)
+
+
+@pytest.mark.parametrize("kind", ["double", "float", "boolean"])
+def test_a_column_that_rounds_is_no_key(kind):
+    """Another customer's key may be the same value of it."""
+    decoded = SimpleNamespace(columns=lambda: ({"name": "id", "type": kind},))
+    run = SimpleNamespace(typed=SimpleNamespace(decoded=decoded, quarantine=None), table=None)
+    with pytest.raises(BadInput, match=rf"id is {kind}: .* allowed: --raw-key"):
+        AskedKeys(({"id": "9007199254740993"},)).spelled(run, ())
+
+
+def told(erasing, number=1, **facts):
+    """What a commit of that ledger tells."""
+    name = f"erase-{number}"
+    sealed = SealedErasure(erasure(erasure_id=name, hashes=("a",), **facts), erasing.seal)
+    return ToldErasure(name, (at(3, 6),), sealed)
+
+
+def test_a_ledger_learns_what_its_own_secret_has_sealed():
+    """Of another secret's hashes it says that they are not known, until somebody asks again."""
+    mine, other = Erasing(SECRET), Erasing("cd" * 32)
+    known = mine.learning(told(mine, 4, is_future=True))
+    assert (known.begun, known.hashes, known.future, known.untold) == (4, ("a",), ("a",), ())
+    assert [(e.erasure_id, e.ranges) for e in known.open] == [("erase-4", (at(3, 6),))]
+    assert known.learning(told(mine, 4, is_future=True)) == known
+    lost = mine.learning(told(other, is_future=True))
+    assert (lost.hashes, lost.future, lost.untold, len(lost.open)) == ((), (), ("erase-1",), 1)
+    assert lost.begin(erasure(at(0, 1), keys=()), []).untold == ("erase-1",)
+    assert lost.begin(erasure(at(0, 1)), []).untold == ()
+    bare = mine.learning(ToldErasure("erase-2", (at(3, 6),), None))
+    assert (bare.begun, bare.untold, bare.open) == (2, ("erase-2",), ())
+    assert mine.seal != other.seal
+    assert SECRET not in dump(told(mine).sealed)
+
+
+def test_changes_that_were_erased_out_of_histories_are_known():
+    """A current table that is made of them says an older state."""
+    assert Erasing().begin(erasure(at(3, 4)), []).partial == ()
+    partial = Erasing().begin(erasure(at(3, 4), is_partial=True), []).partial
+    assert unproven_since(Folding(), Head(), NOW) is None
+    assert unproven_since(Folding(), Head(), NOW, partial) == NOW
+
+
 def test_an_erasure_is_overdue_a_day_after_its_files_were_due_or_it_was_cut_off():
     removed = erasure(status="removed")
     assert not removed.is_overdue(NOW + timedelta(days=8))
@@ -129,6 +187,7 @@ def test_an_older_ledger_learns_from_the_table_what_was_erased():
         KnownCommit.of(4, 4, "plan.removed", "run", [at(7, 8)]),
     ]
     assert erased_by(commits) == (at(3, 6),)
+    assert erasures_in([replace(commits[0], commit_id="erase-no.removed")]) == ()
 
 
 @pytest.mark.parametrize(

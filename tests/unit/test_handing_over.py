@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.worlds.build import spark_job
+from tests.worlds.spark_doubles import Session
 from tideline.documents import dump
 from tideline.errors import ServiceAway
 from tideline.landing.attempts import submit
@@ -155,6 +156,6 @@ def test_the_application_removes_its_job_once_it_is_read(tmp_path, fails):
         return SparkResult(rows=1)
 
     kinds = (SparkJob, SparkResult)
-    run_job(str(path), kinds, execute, lambda *_: SparkResult(error="x"), object(), ALONE)
+    run_job(str(path), kinds, execute, lambda *_: SparkResult(error="x"), Session(), ALONE)
     assert seen == [({"kafka.sasl.jaas.config": "hidden"}, False)]
     assert (tmp_path / "result").exists()

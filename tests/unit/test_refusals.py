@@ -9,6 +9,7 @@ from kafka import errors as kafka_errors
 
 import ingest_range
 from tests.worlds.build import planned
+from tests.worlds.spark_doubles import Session
 from tideline.documents import dump
 from tideline.errors import AccessRefused, ServiceAway
 from tideline.kafka import client
@@ -281,6 +282,6 @@ def test_the_spark_application_says_that_it_was_refused(tmp_path, monkeypatch):
     place = ("file:/t", "landed", ())
     job = SparkJob("s", "r", "p", *place, "read_committed", ranges, {}, str(tmp_path / "result"))
     (tmp_path / "job").write_text(dump(job))
-    result = ingest_range.run(str(tmp_path / "job"), object())
+    result = ingest_range.run(str(tmp_path / "job"), Session())
     assert (result.error, result.unreadable) == ("AccessRefused", ())
     assert result.message.startswith("authorization: TopicAuthorizationException: Not authorized")

@@ -50,3 +50,19 @@ class LossySpark:
         ]
         Path(job_path).write_text(dump(replace(job, ranges=tuple(shorter))))
         self.spark.submit(job_path)
+
+
+class Session:
+    """A Spark session that keeps its settings, and no more."""
+
+    def __init__(self):
+        self.settings = {}
+
+    @property
+    def conf(self):
+        """Where settings go."""
+        return self
+
+    def set(self, name, value):
+        """Keep one."""
+        self.settings[name] = value

@@ -168,6 +168,14 @@ the form would stay in Airflow's database. `now` ends time travel, and fails run
             "plan": Param(True, type="boolean", description="Only look."),
             "future": Param(False, type="boolean", description="Refuse later records as well."),
             "now": Param(False, type="boolean", description="Delete older files at once."),
+            "quarantine_by_bytes": Param(
+                False, type="boolean", description="Also what only its bytes tell."
+            ),
+            "whole_keys": Param(
+                False,
+                type="boolean",
+                description="All changes of keys whose row would be older.",
+            ),
             "most": Param(
                 0.01,
                 type="number",

@@ -53,6 +53,8 @@ ERASE_FORM: Form = {
     "plan": bool,
     "future": bool,
     "now": bool,
+    "quarantine_by_bytes": bool,
+    "whole_keys": bool,
     "most": (int, float),
     "confirm": (str, NoneType),
 }
@@ -241,7 +243,11 @@ class EraseRecords(BaseOperator):
             people = [require_operator(stream, dag_run, from_form=True) for stream in streams]
             for stream, by in zip(streams, people, strict=True):
                 require_approver(stream, by)
-            keys = AskedKeys(read_keys(Path(form["keys_from"])))
+            keys = AskedKeys(
+                read_keys(Path(form["keys_from"])),
+                by_bytes=form.get("quarantine_by_bytes", False),
+                whole_keys=form.get("whole_keys", False),
+            )
             for stream, by in zip(streams, people, strict=True):
                 asked = EraseRequest(
                     keys,

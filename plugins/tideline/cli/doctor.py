@@ -11,6 +11,7 @@ import os
 import platform
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
@@ -35,6 +36,7 @@ from tideline.model.offsets import OffsetRange, TopicPartition
 from tideline.model.request import RunRequest
 from tideline.model.table_features import refusals
 from tideline.model.wording import duration_text, first_few, said_by_system
+from tideline.operations.former_tables import former_addresses
 from tideline.registry.port import RegistryPort
 from tideline.rules.catalog import judged
 from tideline.store.probe import refuse_unconditional_puts
@@ -147,6 +149,9 @@ class _Doctor:
                 yield line
                 for role, uri in tables_of(stream).items():
                     yield self._ask(stream, f"{role} table", uri, partial(_table, run, role))
+                with suppress(TidelineError):  # the ledger's own line has told it
+                    for role, uri in former_addresses(run):
+                        yield self._ask(stream, f"{role} table of before", uri, _former)
                 if stream.catalog is not None:
                     place = f"{stream.catalog.connection} {stream.catalog.name}"
                     yield self._ask(stream, "catalog", place, partial(_catalog, run))
@@ -281,6 +286,13 @@ def _table(run: RunContext, role: str) -> str:
         text = "; ".join(f"{r.name}: {r.why}. Cure: {r.remedy}" for r in reasons[:_SHOWN])
         raise BadInput(f"it takes no plain data files: {text}")
     return f"version {found.version}"
+
+
+def _former() -> str:
+    raise Warned(
+        "the stream file no longer names it: no run writes to it, and nobody maintains it; tideline"
+        " erase takes rows out of it. Delete it if nobody reads it"
+    )
 
 
 def _catalog(run: RunContext) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.table import Table
@@ -13,10 +13,11 @@ from tideline.cli.output import Output, grid, os_user
 from tideline.cli.runs import new_run_id, watched_spark
 from tideline.contract.answers import Erasure
 from tideline.contract.building import build_erased, build_erasures
+from tideline.contract.shapes import CoordinateTuple
 from tideline.errors import AuditNotClean, BadInput
 from tideline.landing.context import now
 from tideline.model.request import RunRequest
-from tideline.model.wording import not_among, shown, size_text
+from tideline.model.wording import first_few, not_among, shown, size_text
 from tideline.stream.files import read_stream
 from tideline.stream.stream import Stream
 from tideline.wiring import open_ledger, open_run, open_tables
@@ -52,7 +53,7 @@ def erase(options: argparse.Namespace, output: Output) -> int:
         if not keys and not raw_keys:
             return _answer_all(stream, output, bool(finish_erasures(run, tables)))
         asked = EraseRequest(
-            AskedKeys(keys, raw_keys),
+            AskedKeys(keys, raw_keys, options.quarantine_by_bytes, options.whole_keys),
             options.reason or ("" if not options.plan else "a plan"),
             by,
             options.future,
@@ -70,10 +71,15 @@ def erase(options: argparse.Namespace, output: Output) -> int:
     summary = {
         "planned": "nothing was changed: this is what would be done",
         "removed": "out of every table; files of older versions go when they are due",
-        "done": "out of every table and every file",
-        "nothing_to_do": "no record of these keys is in a table",
+        "done": "out of every table and every file that is reached",
+        "nothing_to_do": "no record of these keys is in a table"
+        + (", so later ones are not refused" if options.future else ""),
     }[answer.status]
     pending = f"; {answer.undecoded:,} offsets are decoded first" if answer.undecoded else ""
+    if answer.erasure is None:
+        lines += _undecided(answer.undecided)
+    if answer.older_keys:
+        lines.append(f"{plan.found.older}: --whole-keys erases all of their changes")
     output.answer(answer, *lines, f"{summary}{pending}{before}")
     return _status(answer.erasure)
 
@@ -149,31 +155,41 @@ def _grid(erasure: Erasure) -> Table:
         _COLUMNS,
         [
             [
-                t.table,
+                t.table if t.table not in [e.table for e in erasure.tables[:n]] else t.uri,
                 t.rows,
                 t.files,
                 size_text(t.bytes),
                 t.version,
                 None if t.vacuumed is None else t.vacuumed.files,
             ]
-            for t in erasure.tables
+            for n, t in enumerate(erasure.tables)
         ],
     )
 
 
 def _about(erasure: Erasure) -> list[str]:
     """What is not in the table of tables."""
-    undecided = sum(t.undecided for t in erasure.tables)
+    unknown = sum(t.undecided for t in erasure.tables)
     lines = [
         f"Kafka still serves {k.records:,} of them in {k.topic}"
         + ("" if k.retention_ms is None else f", for at most {k.retention_ms / 86_400_000:g} days")
         for k in erasure.kafka
     ]
-    if undecided:
-        lines.append(f"{undecided:,} quarantined records may be of a key: their bytes do not tell")
+    if unknown:
+        lines.append(f"{unknown:,} records may be of a key, and no column tells it: read them")
+    lines += _undecided(erasure.undecided)
+    lines += (f"not reached: {place}" for place in erasure.elsewhere if "of before" in place)
     if erasure.status != "done":
         lines.append(f"the last file that may hold one goes on {erasure.due_at:%Y-%m-%d %H:%M} UTC")
     return [*lines, *([f"audit: {erasure.audit}"] if erasure.audit is not None else [])]
+
+
+def _undecided(places: Sequence[CoordinateTuple]) -> list[str]:
+    """Where to look before they are taken by an explicit word, or by their raw key."""
+    if not places:
+        return []
+    shown = first_few(f"{t}-{p} [{start}, {end})" for t, _, _, p, start, end in places)
+    return [f"undecided, with a key among their bytes: {shown}: --quarantine-by-bytes takes them"]
 
 
 def page_of(stream: str, erasure: Erasure) -> str:

@@ -266,6 +266,10 @@ def _add_erase_commands(add: AddCommand) -> None:
     erase.add_argument("--now", action="store_true", help=text)
     text = "do not ask before --now"
     erase.add_argument("--yes", action="store_true", help=text)
+    text = "records go as well whose bytes hold a key and that no column tells, as in quarantine"
+    erase.add_argument("--quarantine-by-bytes", action="store_true", help=text)
+    text = "all changes go of the current table's keys that would have an older row otherwise"
+    erase.add_argument("--whole-keys", action="store_true", help=text)
     text = "the share of all rows that may be erased; default: 0.01"
     erase.add_argument("--most", type=float, default=0.01, metavar="SHARE", help=text)
     erase.add_argument("--by", metavar="NAME", help="on whose behalf, beside the user")

@@ -470,6 +470,7 @@ class Maintenance(Shape):
 class ErasedFrom(Shape):
     """What an erasure has found in one table; `version` has it no more, null before.
 
+    `undecided` counts records that no column tells, and that may be of a key.
     `vacuumed` files of older versions, or of none, were deleted, and `cut` entries of its log.
     """
 
@@ -496,6 +497,7 @@ class Erasure(Shape):
     """One erasure: asked, found, removed, what is due when, and the audit after it.
 
     `keys` are keyed hashes: the ledger holds no key. `overdue` says that files should be gone.
+    `undecided` is where records are whose bytes hold a key, and that nothing proves to be of it.
     """
 
     erasure_id: str
@@ -515,19 +517,26 @@ class Erasure(Shape):
     finished_at: IsoTime | None
     overdue: bool
     audit: str | None
+    undecided: tuple[CoordinateTuple, ...]
     elsewhere: tuple[str, ...]
 
 
 class Erased(Shape):
     """`tideline erase`: the erasure as it is now; null where no record was found.
 
-    `before` names erasures of the same keys. With `--plan` nothing was done.
+    `before` names erasures of the same keys. With `--plan` nothing was done. `undecided` as of an
+    erasure. `older_keys` of the current table keep older changes: `older_deleted` of them are
+    deleted today, and `older_moved` would have a row again, or an older one.
     """
 
     status: Literal["planned", "removed", "done", "nothing_to_do"]
     stream: str
     before: tuple[str, ...]
     undecoded: int
+    undecided: tuple[CoordinateTuple, ...]
+    older_keys: int
+    older_deleted: int
+    older_moved: int
     erasure: Erasure | None
 
 

@@ -400,7 +400,8 @@ def build_erasure(erasure: Erasure, at: datetime) -> answers.Erasure:
         future=erasure.is_future,
         ranges=[(r.topic, *r.coordinates) for r in erasure.ranges],
         overdue=erasure.is_overdue(at),
-        elsewhere=ELSEWHERE,
+        undecided=[(r.topic, *r.coordinates) for r in erasure.undecided],
+        elsewhere=(*erasure.unreached, *ELSEWHERE),
     )
 
 
@@ -415,6 +416,10 @@ def build_erased(
         stream=stream,
         before=plan.before,
         undecoded=plan.undecoded,
+        undecided=[(r.topic, *r.coordinates) for r in plan.found.undecided],
+        older_keys=plan.found.older.keys,
+        older_deleted=plan.found.older.deleted,
+        older_moved=plan.found.older.moved,
         erasure=None if made is None else build_erasure(made, at),
     )
 

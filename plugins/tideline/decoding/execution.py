@@ -13,6 +13,7 @@ from typing import NoReturn
 from tideline.decoding.readers import parts_with, refuse_missing_fields
 from tideline.decoding.rules import share_of_quarantine
 from tideline.decoding.tables import goes_to_quarantine, halted, note_tables, raw_table
+from tideline.delta_properties import kept_for
 from tideline.errors import (
     AttemptFenced,
     BadInput,
@@ -146,7 +147,8 @@ def _prepare_tables(run: RunContext, attempt: TypedAttempt) -> None:
         (run.typed.quarantine, delta_fields(QUARANTINE_COLUMNS), []),
     )
     for table, fields, partition_by in wanted:
-        table.create(run.stream.stream, attempt.change.ledger_id, partition_by, fields)
+        kept = kept_for(run.stream.maintenance.vacuum_hours)
+        table.create(run.stream.stream, attempt.change.ledger_id, partition_by, fields, kept)
     note_tables(run)  # which refuses another's before it is changed
     for table, fields, _ in wanted:
         table.add_columns(fields)

@@ -5,6 +5,7 @@ What halts the decoding never halts the landing: it is an incident of its own.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from tideline.decoding.rules import TypedTable, begins_anew, refusals, strangers
@@ -12,11 +13,13 @@ from tideline.errors import BadInput, DecodingHalted, ServiceAway
 from tideline.landing.context import RunContext, log, now
 from tideline.ledger.state import LedgerState
 from tideline.model.decoding import DecodePlan, Decoding
+from tideline.model.head import KnownCommit
 from tideline.model.incident import Finding, Incident, decided
 from tideline.model.observation import TableObservation
 from tideline.model.offsets import CoordinateRange, add_coverage
 from tideline.model.verdicts import FindingClass
 from tideline.model.wording import first_few
+from tideline.rules.taking_over import erasures_in
 from tideline.table.schema import removal_id
 
 
@@ -34,25 +37,40 @@ def check_tables(run: RunContext) -> None:
     """
     state, tables = run.ledger.read(), _tables(run)
     _refuse_others(run, state, tables)
+    commits = _unknown_commits(run, state.decoding, tables)
+    told = [e for e in erasures_in(commits) if e.number > state.erasing.begun]
+    if told:
+        log.warning(
+            "the ledger is older than an erasure: %s", first_few(e.erasure_id for e in told)
+        )
+        run.ledger.update(lambda latest: latest.with_erasures_told(told))
     if begins_anew(tables, state.decoding.table_ids):
         log.warning("both typed tables are new: everything that is landed is decoded again")
         run.ledger.update(_begun_anew)
-    elif forgotten := _forgotten(run, state.decoding, tables):
+    elif forgotten := _forgotten(state.decoding, commits):
         log.warning("the ledger is older than typed tables: %s are undone", first_few(forgotten))
         run.ledger.update(lambda latest: _without(latest, forgotten))
 
 
-def _forgotten(
+def _unknown_commits(
     run: RunContext, decoding: Decoding, tables: tuple[TypedTable, ...]
-) -> tuple[CoordinateRange, ...]:
-    """What commits have written that no decoding knows: the ledger was put back since."""
+) -> tuple[KnownCommit, ...]:
+    """Commits that are newer than what a decoding has left."""
     assert run.typed is not None
-    open_now = None if decoding.open is None else decoding.open.plan.plan_id
     return tuple(
-        written
+        commit
         for table, known in zip((run.typed.decoded, run.typed.quarantine), tables, strict=True)
         if decoding.token is not None and (known.seen.token or 0) > decoding.token
         for commit in table.commits_above(decoding.token)
+    )
+
+
+def _forgotten(decoding: Decoding, commits: Iterable[KnownCommit]) -> tuple[CoordinateRange, ...]:
+    """What commits have written that no decoding knows: the ledger was put back since."""
+    open_now = None if decoding.open is None else decoding.open.plan.plan_id
+    return tuple(
+        written
+        for commit in commits
         if commit.commit_id != open_now and not commit.commit_id.endswith(removal_id(""))
         for written in commit.ranges
     )

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+from tideline.delta_properties import kept_for
 from tideline.errors import (
     AttemptFenced,
     CommitConflict,
@@ -91,6 +92,7 @@ def _prepare(run: RunContext, change: TableChange, plan: FoldPlan) -> None:
     """Make the table where it is not there, and add the columns that the plan needs."""
     table, fields = table_of(run), current_columns(plan)
     layout = {LAYOUT_PROPERTY: layout_text(plan.layout)}
+    layout |= kept_for(run.stream.maintenance.vacuum_hours)
     table.create(run.stream.stream, change.ledger_id, [BUCKET], fields, layout)
     table_id = str(table.observe().table_id)
 

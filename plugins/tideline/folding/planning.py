@@ -201,7 +201,7 @@ def _plan(
         floors=folding.floors,
         sequence=sequence,
         drops=folding.drops,
-        unproven_since=unproven_since(folding, head, at),
+        unproven_since=unproven_since(folding, head, at, state.erasing.partial),
         sums=folding.sums,
         table_uri=section(run).table.uri,
         by=run.request.by,

@@ -36,6 +36,7 @@ from tideline.model.offsets import (
     Incarnations,
     Intervals,
     PartitionIdentity,
+    add_coverage,
     by_identity,
     by_log,
     intersect,
@@ -211,15 +212,18 @@ def standing_floors(floors: Iterable[Floor], decoding: Decoding) -> tuple[Floor,
     return known if is_there else ()
 
 
-def unproven_since(folding: Folding, head: Head, at: datetime) -> datetime | None:
+def unproven_since(
+    folding: Folding, head: Head, at: datetime, erased: Iterable[Coverage] = ()
+) -> datetime | None:
     """Since when the table may have rows that are gone at the source; None where it has none.
 
     Args:
         folding: The fold's head, with the floors that stand.
         at: When a fold that is the first to find it so is frozen.
+        erased: Changes that were erased while their keys kept others.
     """
     healed = folding.healed if folding.floors else ()
-    lost = head.lost_deletes
+    lost = add_coverage(head.lost_deletes, ((c.identity, r) for c in erased for r in c.intervals))
     return None if not lost or lost == healed else folding.unproven_since or at
 
 

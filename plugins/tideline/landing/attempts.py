@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from secrets import token_hex
 from typing import TypeVar
 
 from tideline.documents import dump, load
@@ -72,6 +73,8 @@ def begin_attempt(run: RunContext, ledger_id: str, *, removes: str | None = None
     known = run.table.newest_token(app_id(ledger_id)) or 0
     is_raw = run.ledger.holds("writer")  # other tables follow it, and are not decided about
 
+    secret = token_hex(32)
+
     def is_older(state: LedgerState) -> bool:
         # a rewind that was cut off keeps the runs out that could carry a decision out
         return is_raw and known > state.control.token and state.control.rewind is None
@@ -80,6 +83,7 @@ def begin_attempt(run: RunContext, ledger_id: str, *, removes: str | None = None
         if is_older(latest):
             return latest
         latest = latest.with_removal_begun(removes) if removes is not None else latest
+        latest = latest.with_secret(secret)  # each copy of a ledger with a table has to have it
         return latest.with_next_token(above=known)
 
     state = run.ledger.update(take)

@@ -17,13 +17,14 @@ from tideline.ledger.ledger import Ledger
 from tideline.ledger.state import LedgerState
 from tideline.model.current import FoldRecord
 from tideline.model.decoding import DecodeRecord
+from tideline.model.maintenance import TableRole
 from tideline.model.plan import BatchPlan
 from tideline.model.request import RunRequest
 from tideline.model.run import RunRecord
 from tideline.registry.port import RegistryPort
 from tideline.rules.foreign_changes import table_findings
 from tideline.stream.stream import Stream
-from tideline.table.port import TablePort
+from tideline.table.port import MaintainedTablePort, TablePort
 
 log = logging.getLogger("tideline")
 
@@ -61,6 +62,8 @@ class RunContext:
             asks it. None for a stream that names none.
         connect_catalog: Gives the catalog that knows the stream's tables by name. None for a stream
             that names none.
+        open_table: Opens a table that the stream file no longer names, to erase from it; None where
+            nobody erases.
         first_pause_seconds: Before what contradicts the ledger is looked at once more.
     """
 
@@ -82,6 +85,7 @@ class RunContext:
     connect_registry: Callable[[], RegistryPort] | None = None
     warnings: tuple[str, ...] = ()
     connect_catalog: Callable[[], CatalogPort] | None = None
+    open_table: Callable[[TableRole, str], MaintainedTablePort] | None = None
     first_pause_seconds: float = 1.0
 
     @property

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tideline.delta_properties import kept_for
 from tideline.errors import (
     AttemptFenced,
     CommitConflict,
@@ -135,7 +136,8 @@ def _refuse_fenced(target: Target, change: TableChange, at: int | None) -> None:
 
 def create_table(run: RunContext, ledger_id: str) -> None:
     """Create the run's table, empty; one that is there stays as it is, whoever made it."""
-    run.table.create(run.stream.stream, ledger_id, run.stream.table.partition_by)
+    kept = kept_for(run.stream.maintenance.vacuum_hours)
+    run.table.create(run.stream.stream, ledger_id, run.stream.table.partition_by, properties=kept)
     reach("table:created")
 
 

@@ -6,7 +6,6 @@ our client does not understand.
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections.abc import Mapping, Sequence
@@ -16,14 +15,14 @@ from typing import NamedTuple
 from deltalake import exceptions as delta_errors
 from deltalake.transaction import AddAction, RemoveAction
 
-from tideline.delta_checkpoint import LogState, NotUnderstood
+from tideline.delta_checkpoint import DamagedLog, LogState, NotUnderstood, stats_of
 from tideline.delta_log import (
     FRESH_SECONDS,
     STORE_ERRORS,
     CommitTaken,
     DeltaLog,
 )
-from tideline.errors import CommitConflict
+from tideline.errors import CommitConflict, UnreadableDocument
 from tideline.ledger.delta_files import LedgerFiles, LedgerTables, described_files
 from tideline.store.probe import refuse_web_pages
 from tideline.store.settings import ROLE
@@ -50,9 +49,10 @@ class LogFile(NamedTuple):
         """Whether statistics do not exclude a record's key; None is any."""
         if key is None or self.statistics is None:
             return True
-        known = json.loads(self.statistics)
-        low, high = (known.get(n, {}).get("key") for n in ("minValues", "maxValues"))
-        return low is None or high is None or low <= key <= high
+        known = stats_of(self.statistics)
+        low, high = (known[n].get("key") for n in ("minValues", "maxValues"))
+        is_bounded = isinstance(low, str) and isinstance(high, str)
+        return not is_bounded or low <= key <= high
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +95,8 @@ class LedgerLogs:
         if self._own is not None:
             try:
                 state = self._state = self._own.newest(self._state)
+            except DamagedLog as why:
+                raise self._damaged(why) from why
             except NotUnderstood as why:
                 log.info("ledger %s: delta-rs reads its log: %s", self._uri, why)
                 self._own = None
@@ -103,7 +105,7 @@ class LedgerLogs:
             else:
                 if state is None:
                     refuse_web_pages(self._uri, self._options)
-                return None if state is None else _view(state)
+                return None if state is None else self._view(state)
         with self.tables.newest() as table:
             if table is None:
                 return None
@@ -151,11 +153,27 @@ class LedgerLogs:
         except STORE_ERRORS as error:
             raise self.files.failure(error) from error
         if made.is_due:
-            try:
-                self._own.write_checkpoint(made)
-            except STORE_ERRORS as error:
-                log.warning("ledger %s: no checkpoint: %s", self._uri, error)
-        return _view(made)
+            self._own.checkpoint(made)
+        return self._view(made)
+
+    def _view(self, state: LogState) -> View:
+        try:
+            files = tuple(
+                LogFile(path, a["partitionValues"]["slot"], a["size"], a.get("stats"))
+                for path, a in state.adds.items()
+            )
+        except (LookupError, TypeError) as error:
+            raise self._damaged(f"a file is not named as a ledger's: {error!r}") from error
+        return View(state.version, files, state, time.monotonic())
+
+    def _damaged(self, why: object) -> UnreadableDocument:
+        return UnreadableDocument(
+            f"ledger {self._uri}: its log (_delta_log) cannot be read: {why}; nothing is guessed,"
+            " and nothing was changed. Put the ledger back from a copy, or, if the newest version"
+            " alone is damaged, move that file away; the next run compares the ledger with the"
+            " table",
+            ledger=self._uri,
+        )
 
     def _commit_by_delta_rs(
         self, view: View, actions: Sequence[AddAction | RemoveAction], app_id: str
@@ -175,11 +193,3 @@ class LedgerLogs:
                 raise CommitConflict(f"{self._uri}: another writer was first: {error}") from error
             except (delta_errors.DeltaError, OSError) as error:
                 raise self.files.failure(error) from error
-
-
-def _view(state: LogState) -> View:
-    files = tuple(
-        LogFile(path, a["partitionValues"]["slot"], a["size"], a.get("stats"))
-        for path, a in state.adds.items()
-    )
-    return View(state.version, files, state, time.monotonic())

@@ -113,6 +113,11 @@ class LedgerHistory:
         for entry in self.store.history("decode"):
             yield self._load(DecodeRecord, entry)
 
+    def fold_closings(self) -> Iterator[FoldRecord]:
+        """Every closing of every fold, oldest first."""
+        for entry in self.store.history("fold"):
+            yield self._load(FoldRecord, entry)
+
     def expired_rows(self) -> Iterator[ExpiredRows | DecodeRecord]:
         """What was let go of the quarantine, and what was decoded since the first time, in order.
 

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from tideline.errors import StreamBusy
 from tideline.model.current import Folding, FoldRecord
 from tideline.model.decoding import DecodeRecord, Decoding, WriterSchema
-from tideline.model.erasing import Erasing, Erasure
+from tideline.model.erasing import Erasing, Erasure, ToldErasure
 from tideline.model.head import Head
 from tideline.model.incident import Decision, Finding, Incident, UnverifiedRows, incident_key
 from tideline.model.maintenance import ExpiredRows
@@ -251,11 +251,31 @@ class LedgerState:
         Once rows are out of what the current table is made of, that has to follow.
         """
         is_out = erasure.status != "begun"
-        light = replace(erasure, ranges=()) if is_out else erasure
+        light = replace(erasure, ranges=(), hashes=()) if is_out else erasure
         after = replace(self, erasing=self.erasing.with_open(light))
         if erasure.removed_at is not None and not is_out:
             after = replace(after, folding=self.folding.having_decoded(erasure.ranges))
         return after._noted(erasure)
+
+    def with_secret(self, new: str) -> LedgerState:
+        """The state with a secret for the hashes of erasures; one that it has stays."""
+        if self.erasing.secret:
+            return self
+        return replace(self, erasing=replace(self.erasing, secret=new))
+
+    def with_erasures_told(self, told: Iterable[ToldErasure]) -> LedgerState:
+        """The state that has learned of erasures from a table's commits; they are finished anew."""
+        after = self
+        for one in told:
+            before, after = after, replace(after, erasing=after.erasing.learning(one))
+            for begun in after.erasing.open[len(before.erasing.open) :]:
+                after = after._noted(begun)
+        return after
+
+    def with_erasures_asked_again(self) -> LedgerState:
+        """The state after somebody has looked once more for keys that no table tells of."""
+        erasing = replace(self.erasing, untold=())
+        return replace(self, erasing=erasing) if self.erasing.untold else self
 
     def _noted(self, erasure: Erasure) -> LedgerState:
         return replace(self, noted_erasures=(*self.noted_erasures, erasure))

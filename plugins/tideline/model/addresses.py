@@ -74,6 +74,17 @@ def _check_account(authority: str) -> None:
         raise ValueError("OneLake is not supported: it lists no folder from a name on")
     if re.search(r"\.(chinacloudapi\.cn|usgovcloudapi\.net|cloudapi\.de)$", host):
         raise ValueError(f"{host}: only Azure's public cloud is supported")
+    if ".privatelink." in host:
+        raise ValueError(
+            f"{host}: write {host.replace('.privatelink', '')}, which leads to the private endpoint"
+            " where there is one"
+        )
+    if host.endswith(".storage.azure.net"):
+        raise ValueError(f"{host}: accounts with endpoints in a DNS zone are not supported")
+    if container.startswith("$"):
+        raise ValueError(
+            f"{container} is Azure's own, for web pages or logs: name another container"
+        )
     if not _ACCOUNT.fullmatch(host) or not _CONTAINER.fullmatch(container):
         raise ValueError(f"needs a container and an account, as in {_EXAMPLES['azure']}")
 

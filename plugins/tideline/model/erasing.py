@@ -1,7 +1,7 @@
 """Records that are erased by key: what was asked, what is kept out for good, what is still due.
 
-The ledger never holds a key, but a keyed hash of it: whoever has the key can find out whether it
-was erased, and nobody can read it there.
+The ledger never holds a key, but a keyed hash of it, and beside it the hash's secret: whoever reads
+the ledger cannot read a key there, and can test a guess.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class ErasedFrom:
         rows: At the erased coordinates; of the current table, unknown before it is folded.
         files: Data files that hold them.
         bytes: Size of these files: so much is read, and most of it written again.
-        undecided: Quarantined records that may be of a key, and cannot be told by their bytes.
+        undecided: Its records that no column tells, and that may be of a key.
         version: That has them no more; None before.
         vacuumed: Files of older versions, and of none, that were deleted afterwards.
         cut: Entries of the table's log that were deleted with them.
@@ -89,6 +89,10 @@ class Erasure:
         is_now: Whether older files go at once.
         is_anew: Whether the current table is made anew as a whole.
         audit: What an audit said after it; None before.
+        undecided: Where records are whose bytes hold a key, and that nothing proves to be of it.
+        unreached: Tables of before that may hold a record, and why they were left alone.
+        hashes: Of the raw keys that only its records have; in the state as long as `ranges`.
+        is_partial: Whether its keys keep other changes, and no current table is made of them yet.
     """
 
     erasure_id: str
@@ -108,6 +112,10 @@ class Erasure:
     removed_at: datetime | None = None
     finished_at: datetime | None = None
     audit: str | None = None
+    undecided: tuple[CoordinateRange, ...] = ()
+    unreached: tuple[str, ...] = ()
+    hashes: tuple[str, ...] = ()
+    is_partial: bool = False
 
     @property
     def records(self) -> int:
@@ -130,8 +138,40 @@ class Erasure:
 
     def with_table(self, done: ErasedFrom) -> Erasure:
         """The erasure with what was done to one table."""
-        tables = tuple(done if t.table == done.table else t for t in self.tables)
+        tables = tuple(done if t.uri == done.uri else t for t in self.tables)
         return replace(self, tables=tables)
+
+
+@dataclass(frozen=True, slots=True)
+class SealedErasure:
+    """What the commit of a removal tells of its erasure: a ledger that was put back learns it.
+
+    Args:
+        erasure: As it was begun, without its coordinates: the commit names them.
+        seal: Which ledger's secret its hashes were made with.
+    """
+
+    erasure: Erasure
+    seal: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToldErasure:
+    """An erasure as a table's commit tells it.
+
+    Args:
+        ranges: What the commit has removed.
+        sealed: What else it tells; None of an earlier version.
+    """
+
+    erasure_id: str
+    ranges: tuple[CoordinateRange, ...]
+    sealed: SealedErasure | None
+
+    @property
+    def number(self) -> int:
+        """Which one it is, from 1."""
+        return int(self.erasure_id.removeprefix(ERASURE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +187,10 @@ class Erasing:
         future: Those of them whose later records are refused.
         refused: How many later records were.
         open: Erasures that are not done.
+        untold: Erasures of which a table has told the coordinates only: whether later records are
+            refused, and what tells them, is not known until somebody erases these keys again.
+        partial: Erased coordinates of changes whose keys keep others: what is folded of these says
+            an older state.
     """
 
     secret: str = field(default="", repr=False)
@@ -156,6 +200,13 @@ class Erasing:
     future: tuple[str, ...] = ()
     refused: int = 0
     open: tuple[Erasure, ...] = ()
+    untold: tuple[str, ...] = ()
+    partial: tuple[Coverage, ...] = ()
+
+    @property
+    def seal(self) -> str:
+        """Tells one ledger's secret from another's, and nothing of it."""
+        return hashlib.sha256(b"seal\0" + bytes.fromhex(self.secret)).hexdigest()
 
     @property
     def places(self) -> dict[PartitionIdentity, Intervals]:
@@ -169,14 +220,37 @@ class Erasing:
 
     def begin(self, erasure: Erasure, hashes: Iterable[str]) -> Erasing:
         """From here on its records are kept out, whatever lands."""
-        own = set(hashes)
+        erasure = replace(erasure, hashes=tuple(hashes))
         return replace(
-            self.keeping_out(erasure.ranges),
+            self.keeping_out(erasure.ranges)._told_by(erasure),
             begun=self.begun + 1,
-            hashes=tuple(sorted({*self.hashes, *own})),
-            future=tuple(sorted({*self.future, *own})) if erasure.is_future else self.future,
             open=(*self.open, erasure),
+            untold=() if erasure.keys else self.untold,
+            partial=add_coverage(self.partial, ((r.identity, r.offsets) for r in erasure.ranges))
+            if erasure.is_partial
+            else self.partial,
         )
+
+    def _told_by(self, erasure: Erasure) -> Erasing:
+        later = erasure.hashes if erasure.is_future else ()
+        return replace(
+            self,
+            hashes=tuple(sorted({*self.hashes, *erasure.hashes})),
+            future=tuple(sorted({*self.future, *later})),
+        )
+
+    def learning(self, told: ToldErasure) -> Erasing:
+        """The list with an erasure of which a table's commit tells; one that is known stays."""
+        after, sealed = self.keeping_out(told.ranges), told.sealed
+        is_known = told.number <= self.begun
+        if sealed is not None and sealed.seal == self.seal:
+            after = after._told_by(sealed.erasure)
+        elif not is_known:
+            after = replace(after, untold=tuple(sorted({*self.untold, told.erasure_id})))
+        if sealed is None or is_known:
+            return replace(after, begun=max(self.begun, told.number))
+        again = replace(sealed.erasure, ranges=told.ranges)
+        return replace(after, begun=told.number, open=(*self.open, again))
 
     def keeping_out(self, ranges: Iterable[CoordinateRange]) -> Erasing:
         """The list with more coordinates."""

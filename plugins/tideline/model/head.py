@@ -161,6 +161,7 @@ class KnownCommit:
         run_id: The run that runs again to land its rows once more, or that removed them.
         ranges: Its first ranges, for people; the run's record has all of them.
         more: How many further ranges there are.
+        erasure: What a removal's commit tells of an erasure, as a document; kept nowhere.
     """
 
     version: int
@@ -169,6 +170,7 @@ class KnownCommit:
     run_id: str
     ranges: tuple[CoordinateRange, ...] = ()
     more: int = 0
+    erasure: str = ""
 
     @classmethod
     def of(

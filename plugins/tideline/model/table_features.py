@@ -98,11 +98,19 @@ _FEATURES = {
 """Features that matter as soon as the protocol lists them: why, and what takes them away."""
 
 
+ELSEWHERE = "a file lies outside of the table"
+"""How our own client of the log says so."""
+
 _UNREADABLE = {
     "catalog-managed table": Refusal(
         "catalogManaged",
         "the table is catalog-managed: its log alone does not tell what it holds",
         "give the stream a table that no catalog manages, and an external name for it there",
+    ),
+    ELSEWHERE: Refusal(
+        "files of another table",
+        "it is a shallow clone: what it holds lies in another table's folder, and goes with that",
+        "give the stream a table of its own: a deep clone, or a copy by CREATE TABLE ... AS SELECT",
     ),
     "table with empty schema": Refusal(
         "an empty schema",

@@ -1,7 +1,8 @@
-"""Which records are of a key: by decoded columns, by Kafka's raw key, by the bytes in quarantine.
+"""Which records are of a key: by decoded columns, or by Kafka's raw key.
 
 Nothing is written. A record of the raw table that is nowhere decoded, a tombstone that was dropped
-or a quarantined record, is found by its raw key, if all decoded records of that key are meant.
+or a quarantined record, is found by its raw key, if all decoded records of that key are meant. That
+its bytes hold a key proves nothing: it is listed, and taken only where somebody says so.
 """
 
 from __future__ import annotations
@@ -10,32 +11,47 @@ import csv
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tideline.errors import BadInput, TidelineError
 from tideline.landing.context import RunContext, log
+from tideline.ledger.state import LedgerState
 from tideline.model.erasing import RAW_KEY, ErasedFrom, StillInKafka, key_hash, record_hash
 from tideline.model.head import Head
 from tideline.model.maintenance import TableRole
 from tideline.model.offsets import (
     CoordinateRange,
+    Intervals,
     OffsetRange,
     PartitionIdentity,
     as_ranges,
     intersect,
-    union,
+    subtract,
 )
 from tideline.model.wording import not_among
+from tideline.operations.erase_history import (
+    COORDINATES,
+    Histories,
+    Place,
+    histories,
+    key_of,
+    place_of,
+    ranges_of,
+)
+from tideline.operations.former_tables import Former
 from tideline.table.port import MaintainedTablePort, TablePort
 
-_COORDINATES = ("topic_id", "generation", "partition", "offset")
 _SHORTEST = 4
-"""Bytes of a value that is looked for in quarantined records: a shorter one is in many of them."""
+"""Bytes of a value that is looked for in records: a shorter one is in many of them."""
+_ROUNDING = ("float", "double", "boolean")
+"""Types that more than one given value becomes the same value of."""
 
-Place = tuple[PartitionIdentity, int]
 Key = Mapping[str, str]
+Record = tuple[bytes | None, bytes | None]
+ByRole = dict[TableRole, list[TablePort]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,20 +61,59 @@ class AskedKeys:
     Args:
         keys: Values by column of the typed table, as texts; a record of any of them is meant.
         raw_keys: Kafka's keys, exactly.
+        by_bytes: Whether records are meant whose bytes hold a key, and that nothing else tells.
+        whole_keys: Whether all changes go of keys of the current table that would be older rows.
     """
 
     keys: tuple[Key, ...] = ()
     raw_keys: tuple[bytes, ...] = ()
+    by_bytes: bool = False
+    whole_keys: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:
         """What keys are given by."""
-        named = [",".join(key) for key in self.keys] + [RAW_KEY] * bool(self.raw_keys)
+        named = [",".join(sorted(key)) for key in self.keys] + [RAW_KEY] * bool(self.raw_keys)
         return tuple(dict.fromkeys(named))
 
+    def spelled(self, run: RunContext, former: Former) -> AskedKeys:
+        """The same keys, as the columns of the typed table spell them, or of one of before.
+
+        Raises:
+            BadInput: Nothing is decoded, a column is none of the typed table or rounds its values,
+                or a value does not fit it; no message shows one.
+        """
+        if not self.keys:
+            return self
+        if run.typed is None:
+            raise BadInput(
+                f"--key: stream {run.stream.stream} decodes nothing, so no column is known;"
+                " allowed: --raw-key, Kafka's key as it is"
+            )
+        tables = [t for t in _by_role(run, former)["decoded"] if t.columns()]
+        types = {str(c["name"]): c["type"] for t in tables[:1] for c in t.columns()}
+        names = dict.fromkeys(name for key in self.keys for name in key)
+        for name in names:
+            if name not in types or name in COORDINATES:
+                known = [n for n in types if n not in COORDINATES]
+                raise BadInput(f"--key: column of the typed table: {not_among(name, known)}")
+            if types[name] in _ROUNDING:
+                raise BadInput(
+                    f"--key: {name} is {types[name]}: several keys are one value of it, so other"
+                    " people's records would be found; allowed: --raw-key, or another column"
+                )
+        try:
+            return replace(self, keys=tuple(tables[0].spelled(self.keys)))
+        except BadInput:  # it shows the value
+            kinds = ", ".join(f"{name} is {types[name]}" for name in names)
+            raise BadInput(
+                f"--key: got a value that its column cannot have; allowed: {kinds}"
+            ) from None
+
     def hashes(self, secret: str) -> tuple[str, ...]:
-        """The keyed hash of each key."""
-        named = [(",".join(k), json.dumps([*k.values()]).encode()) for k in self.keys]
+        """The keyed hash of each key, in whatever order its columns were given."""
+        sorted_keys = [dict(sorted(key.items())) for key in self.keys]
+        named = [(",".join(k), json.dumps([*k.values()]).encode()) for k in sorted_keys]
         named += [(RAW_KEY, raw) for raw in self.raw_keys]
         return tuple(dict.fromkeys(key_hash(secret, name, value) for name, value in named))
 
@@ -71,13 +126,17 @@ class FoundRecords:
         ranges: Their coordinates, and no others.
         hashes: Of the raw keys that only they have.
         shared: How many raw keys other records have as well.
-        undecided: Quarantined records that may be of a key.
+        undecided: Where records are whose bytes hold a key, and that nothing proves to be of it.
+        unknown: How many records of a table no column tells, these included.
+        older: The other changes of the current table's keys.
     """
 
     ranges: tuple[CoordinateRange, ...]
-    hashes: tuple[str, ...]
-    shared: int
-    undecided: int
+    hashes: tuple[str, ...] = ()
+    shared: int = 0
+    undecided: tuple[CoordinateRange, ...] = ()
+    unknown: Mapping[TableRole, int] = field(default_factory=dict)
+    older: Histories = Histories()  # noqa: RUF009
 
 
 def read_keys(path: Path) -> tuple[Key, ...]:
@@ -102,78 +161,130 @@ def read_keys(path: Path) -> tuple[Key, ...]:
     return tuple(dict(zip(columns, line, strict=True)) for line in lines)
 
 
-def find_records(run: RunContext, asked: AskedKeys, head: Head, secret: str) -> FoundRecords:
+def find_records(
+    run: RunContext, asked: AskedKeys, given: AskedKeys, state: LedgerState, former: Former
+) -> FoundRecords:
     """Look for the records of keys in all tables; reads key columns, and of quarantine all.
 
     Args:
         run: This run.
-        asked: Whose.
-        head: Knows the topics' names.
-        secret: Of the hashes.
+        asked: Whose, as the columns spell them.
+        given: The same keys as somebody has given them.
+        state: Knows the topics' names, what is decoded, and the secret of the hashes.
+        former: Tables at addresses of before.
 
     Raises:
-        BadInput: A column is none of the typed table, or a value does not fit it; or nothing is
-            decoded.
         ServiceAway: A store is away.
     """
-    found = _by_columns(run, asked.keys)
-    raw = (dict.fromkeys(("key",), key.hex()) for key in asked.raw_keys)
-    found |= {_place(row) for row in _rows_with(run.table, [*raw])}
-    bad = _quarantined(run)
-    words = [[_word(text.encode()) for text in key.values()] for key in asked.keys]
-    words = [w for w, key in zip(words, asked.keys, strict=True) if _is_long(key)]
-    found |= {place for place, (key, value) in bad.items() if _is_among(words, key, value)}
-    told = _raw_keys(run, found - {*bad}, head)  # bytes in quarantine say nothing of their key
-    claimed, shared = _claimed(run, found, {k for k in told.values() if k[0] is not None}, head)
+    head = state.head
+    tables = _by_role(run, former)
+    found = _by_columns(tables["decoded"], asked.keys)
+    raw = [{"key": key.hex()} for key in asked.raw_keys]
+    found |= {place_of(row) for table in tables["raw"] for row in _rows_with(table, raw)}
+    names = () if asked.raw_keys else {name for key in asked.keys for name in key}
+    older = histories(run, state, found, names)
+    if asked.whole_keys:
+        found |= older.others
+    bad = _quarantined(tables["quarantine"])
+    told = _raw_keys(run, found - {*bad}, head)
+    named = {k for k in told.values() if k[0] is not None}
+    claimed, shared = _claimed(tables, found, named, head)
+    if not {name for key in asked.keys for name in key} <= {*key_of(state)}:
+        # the columns are not made of it: only what has nothing but this key is told by it
+        rows = run.table.rows_at(ranges_of(claimed, head), ("value",)) if claimed else ()
+        claimed = {place_of(row) for row in rows if row["value"] is None}
     found |= claimed
     own = {key for key in told.values() if key[0] not in shared}
-    hashes = {record_hash(secret, key, value) for key, value in own}
-    undecided = sum(place not in found for place in bad) if asked.keys else 0
-    return FoundRecords(ranges_of(found, head), tuple(sorted(hashes)), len(shared), undecided)
+    hashes = {record_hash(state.erasing.secret, key, value) for key, value in own}
+    left = {**bad, **_dropped(tables, state, {*bad})} if asked.keys else {}
+    left = {place: record for place, record in left.items() if place not in found}
+    words = [_words(*key) for key in zip(asked.keys, given.keys, strict=True)]
+    held = {place for place, record in left.items() if _is_among(words, *record)}
+    if asked.by_bytes:
+        found |= held
+        left = {place: record for place, record in left.items() if place not in held}
+        held = set()
+    in_quarantine = sum(place in bad for place in left)
+    return FoundRecords(
+        ranges_of(found, head),
+        tuple(sorted(hashes)),
+        len(shared),
+        ranges_of(held, head),
+        {"quarantine": in_quarantine, "raw": len(left) - in_quarantine},
+        older,
+    )
 
 
-def _by_columns(run: RunContext, keys: Sequence[Key]) -> set[Place]:
-    if not keys:
-        return set()
-    if run.typed is None:
-        raise BadInput(
-            f"--key: stream {run.stream.stream} decodes nothing, so no column is known; allowed:"
-            " --raw-key, Kafka's key as it is"
-        )
-    columns = [str(c["name"]) for c in run.typed.decoded.columns()]
-    for name in dict.fromkeys(name for key in keys for name in key):
-        if name not in columns or name in _COORDINATES:
-            known = [c for c in columns if c not in _COORDINATES]
-            raise BadInput(f"--key: column of the typed table: {not_among(name, known)}")
+def _by_role(run: RunContext, former: Former) -> ByRole:
+    """The tables that keys are looked for in, today's first."""
+    typed = run.typed
+    found: ByRole = {
+        "raw": [run.table],
+        "decoded": [] if typed is None else [typed.decoded],
+        "quarantine": [] if typed is None else [typed.quarantine],
+        "current": [],
+    }
+    for role, table in former:
+        found[role].append(table)
+    return found
+
+
+def _by_columns(tables: Sequence[TablePort], keys: Sequence[Key]) -> set[Place]:
     by_names: dict[tuple[str, ...], list[Key]] = defaultdict(list)
     for key in keys:
         by_names[tuple(key)].append(key)
     found = set[Place]()
-    for names, group in by_names.items():
-        try:
-            found |= {_place(row) for row in _rows_with(run.typed.decoded, group)}
-        except BadInput:  # it shows the value
-            types = {str(c["name"]): c["type"] for c in run.typed.decoded.columns()}
-            kinds = ", ".join(f"{name} is {types[name]}" for name in names)
-            raise BadInput(
-                f"--key: got a value that its column cannot have; allowed: {kinds}"
-            ) from None
+    for group in by_names.values():
+        for table in tables:
+            with suppress(BadInput):  # of before: its column may be of another type
+                found |= {place_of(row) for row in _rows_with(table, group)}
     return found
 
 
 def _rows_with(table: TablePort, keys: Sequence[Key]) -> list[dict[str, object]]:
-    return table.rows_with(keys, _COORDINATES) if keys else []
+    return table.rows_with(keys, COORDINATES) if keys else []
 
 
-def _quarantined(run: RunContext) -> dict[Place, tuple[bytes | None, bytes | None]]:
-    if run.typed is None:
+def _quarantined(tables: Sequence[TablePort]) -> dict[Place, Record]:
+    rows = (row for table in tables for row in table.rows_at(None, ("key", "value")))
+    return {place_of(row): (row["key"], row["value"]) for row in rows}
+
+
+def _dropped(tables: ByRole, state: LedgerState, bad: set[Place]) -> dict[Place, Record]:
+    """Records that are decoded and in no such table, and that no decoded one tells by its raw key.
+
+    These are tombstones that were dropped, where the same key may be spelled in another way, and
+    quarantined records that were let go.
+    """
+    head, raw, wanted = state.head, tables["raw"][0], as_ranges(state.decoding.covered)
+    here = _landed(raw, wanted)
+    for table in (*tables["decoded"], *tables["quarantine"]):
+        there = _landed(table, wanted)
+        here = {i: subtract(offsets, there.get(i, ())) for i, offsets in here.items()}
+    if not any(here.values()):
         return {}
-    rows = run.typed.quarantine.rows_at(None, ("key", "value"))
-    return {_place(row): (row["key"], row["value"]) for row in rows}
+    rows = raw.rows_at(as_ranges(here, head.topic_names), ("key", "value"))
+    records = {place_of(row): (row["key"], row["value"]) for row in rows}
+    named = [{"key": key.hex()} for key in {k for k, _ in records.values() if k is not None}]
+    every = raw.rows_with(named, (*COORDINATES, "key")) if named else []
+    unknown = {*records, *bad}
+    decoded = {None, *(row["key"] for row in every if place_of(row) not in unknown)}
+    return {p: (k, v) for p, (k, v) in records.items() if v is not None or k not in decoded}
 
 
-def _is_long(key: Key) -> bool:
-    return all(len(text.encode()) >= _SHORTEST for text in key.values())
+def _landed(
+    table: TablePort, wanted: Sequence[CoordinateRange]
+) -> dict[PartitionIdentity, Intervals]:
+    version = table.observe().version
+    found = {} if version is None else table.landed(wanted, version)
+    return {identity: held.offsets for identity, held in found.items()}
+
+
+def _words(spelled: Key, given: Key) -> list[re.Pattern[bytes]]:
+    """A key's values as they may stand in a record; none of a key with a short one."""
+    if any(len(text.encode()) < _SHORTEST for text in given.values()):
+        return []
+    return [_word(spelled[name], given[name]) for name in given]
 
 
 def _is_among(
@@ -181,63 +292,50 @@ def _is_among(
 ) -> bool:
     """Whether a record that cannot be decoded has the values of a key among its bytes."""
     both = (key or b"") + b"\0" + (value or b"")
-    return any(all(word.search(both) for word in of_key) for of_key in words)
+    return any(of_key and all(word.search(both) for word in of_key) for of_key in words)
 
 
-def _word(text: bytes) -> re.Pattern[bytes]:
-    """A value that is no part of a longer one."""
-    return re.compile(rb"(?<![0-9A-Za-z_])" + re.escape(text) + rb"(?![0-9A-Za-z_])")
+def _word(*texts: str) -> re.Pattern[bytes]:
+    """A value, in one of its spellings, that is no part of a longer one."""
+    either = b"|".join(re.escape(text.encode()) for text in dict.fromkeys(texts))
+    return re.compile(rb"(?<![0-9A-Za-z_])(?:" + either + rb")(?![0-9A-Za-z_])")
 
 
-def _raw_keys(
-    run: RunContext, found: set[Place], head: Head
-) -> dict[Place, tuple[bytes | None, bytes | None]]:
+def _raw_keys(run: RunContext, found: set[Place], head: Head) -> dict[Place, Record]:
     """What tells each found record: its raw key, or its value where it has none."""
     if not found:
         return {}
     rows = run.table.rows_at(ranges_of(found, head), ("key",))
-    told: dict[Place, tuple[bytes | None, bytes | None]]
-    told = {_place(row): (row["key"], None) for row in rows}
+    told: dict[Place, Record]
+    told = {place_of(row): (row["key"], None) for row in rows}
     if without := {place for place, (key, _) in told.items() if key is None}:
         rows = run.table.rows_at(ranges_of(without, head), ("value",))
-        told |= {_place(row): (None, row["value"]) for row in rows}
+        told |= {place_of(row): (None, row["value"]) for row in rows}
     return told
 
 
 def _claimed(
-    run: RunContext, found: set[Place], told: set[tuple[bytes | None, bytes | None]], head: Head
+    tables: ByRole, found: set[Place], told: set[Record], head: Head
 ) -> tuple[set[Place], set[bytes | None]]:
     """Records of the same raw keys that are nowhere decoded, and the keys that others have."""
     keys = [{"key": key.hex()} for key, _ in told if key is not None]
-    rows = run.table.rows_with(keys, (*_COORDINATES, "key")) if keys else []
-    others = {_place(row): row["key"] for row in rows if _place(row) not in found}
+    rows = tables["raw"][0].rows_with(keys, (*COORDINATES, "key")) if keys else []
+    others = {place_of(row): row["key"] for row in rows if place_of(row) not in found}
     if not others:
         return set(), set()
-    decoded = set[Place]()
-    if run.typed is not None:
-        typed = run.typed.decoded.rows_at(ranges_of({*others}, head), ("is_tombstone",))
-        decoded = {_place(row) for row in typed if not row["is_tombstone"]}
-    else:  # the raw keys themselves were asked for
-        decoded = {*others}
+    decoded = set[Place]() if tables["decoded"] else {*others}  # or raw keys were asked for
+    for table in tables["decoded"]:
+        typed = table.rows_at(ranges_of({*others}, head), ("is_tombstone",))
+        decoded |= {place_of(row) for row in typed if not row["is_tombstone"]}
     shared: set[bytes | None] = {others[place] for place in decoded & {*others}}
     return {place for place, key in others.items() if key not in shared}, shared
 
 
-def _place(row: Mapping[str, object]) -> Place:
-    log = (str(row["topic_id"]), int(str(row["generation"])), int(str(row["partition"])))
-    return PartitionIdentity(*log), int(str(row["offset"]))
-
-
-def ranges_of(places: Iterable[Place], head: Head) -> tuple[CoordinateRange, ...]:
-    """Places as ranges with their topics' names."""
-    logs: dict[PartitionIdentity, list[OffsetRange]] = defaultdict(list)
-    for identity, offset in places:
-        logs[identity].append(OffsetRange(offset, offset + 1))
-    return as_ranges({i: union(offsets) for i, offsets in logs.items()}, head.topic_names)
-
-
 def in_table(
-    role: TableRole, table: MaintainedTablePort, ranges: Sequence[CoordinateRange], undecided: int
+    role: TableRole,
+    table: MaintainedTablePort,
+    ranges: Sequence[CoordinateRange],
+    unknown: int,
 ) -> ErasedFrom | None:
     """What a table holds at coordinates; None where it is not there.
 
@@ -256,7 +354,7 @@ def in_table(
         rows,
         len(files),
         sum(f.bytes for f in files),
-        undecided if role == "quarantine" else 0,
+        unknown,
     )
 
 

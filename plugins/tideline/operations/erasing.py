@@ -12,19 +12,27 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import count
 from typing import Any
 
-from tideline.errors import BadInput, ServiceAway, StreamBusy, TidelineError, VerificationFailed
+from tideline.documents import dump
+from tideline.errors import (
+    AttemptFenced,
+    BadInput,
+    ServiceAway,
+    StreamBusy,
+    TidelineError,
+    VerificationFailed,
+)
 from tideline.failpoints import reach
 from tideline.landing.attempts import Attempt, begin_attempt, next_token, removal
 from tideline.landing.context import RunContext, log, now
 from tideline.landing.table_commit import Target, commit_checked, remove
 from tideline.ledger.state import LedgerState
-from tideline.model.erasing import ERASURE, Erasure
+from tideline.model.erasing import ERASURE, Erasure, SealedErasure
 from tideline.model.maintenance import TableRole
 from tideline.model.offsets import Intervals, PartitionIdentity, as_ranges, missing, union
 from tideline.model.wording import reason_problem
@@ -35,14 +43,17 @@ from tideline.operations.erase_finding import (
     in_table,
     still_in_kafka,
 )
+from tideline.operations.erase_history import Histories
+from tideline.operations.former_tables import Former, open_former
 from tideline.operations.maintenance import Tables, Upkeep
 from tideline.operations.reading import audit_stream
 from tideline.pipeline.run_batch import decode_batch, fold_batch
+from tideline.stream.stream import tables_of
 from tideline.table.port import MaintainedTablePort
 from tideline.table.schema import TableChange
 
-_ORDER: tuple[TableRole, ...] = ("decoded", "quarantine", "raw")
-"""In which rows go: what is made of the raw table first, so that nobody makes it anew."""
+_DERIVED: tuple[TableRole, ...] = ("decoded", "quarantine")
+"""Whose rows go before the raw table's, of which they could be made anew."""
 _FEW = 100
 """So many records are erased whatever share of a table they are."""
 
@@ -100,13 +111,19 @@ def plan_erasure(run: RunContext, tables: Tables, asked: EraseRequest) -> EraseP
     """
     _check(asked)
     _check_ledger(run)
-    state = run.ledger.read()
+    state = run.ledger.read().with_secret(secrets.token_hex(32))
     _check_tables(run, tables, state)
-    secret = state.erasing.secret or secrets.token_hex(32)
-    found = find_records(run, asked.keys, state.head, secret)
-    hashes = asked.keys.hashes(secret)
+    former, unreached = open_former(run)
+    keys = asked.keys.spelled(run, former)
+    found = find_records(run, keys, asked.keys, state, former)
+    if found.older.keys and not asked.keys.whole_keys and _may_hold_values_of_before(run):
+        whose = (table.uri for role, table in former if role == "current")
+        why = "a row may have a value of an erased change; delete the table"
+        unreached += tuple(f"the current table of before at {uri}: {why}" for uri in whose)
+    hashes = keys.hashes(state.erasing.secret)
     known = run.ledger.erasures() if state.erasing.begun else []
-    before = tuple(e.erasure_id for e in known if {*e.keys} & {*hashes})
+    of_before = {*hashes, *asked.keys.hashes(state.erasing.secret)}  # of earlier versions
+    before = tuple(e.erasure_id for e in known if {*e.keys} & of_before)
     undecoded = 0 if run.typed is None else _undecoded(state)
     if asked.is_future and found.shared:
         raise BadInput(
@@ -117,9 +134,10 @@ def plan_erasure(run: RunContext, tables: Tables, asked: EraseRequest) -> EraseP
         raise BadInput("--future: these records have no key of Kafka's. Nothing was changed")
     if not found.ranges:
         return ErasePlan(None, found, before, undecoded)
-    erasure = _drafted(run, tables, state, asked, found)
+    erasure = _drafted(run, _there(tables, former), state, asked, found)
     _refuse_many(tables, erasure.records, asked.most)
-    return ErasePlan(replace(erasure, keys=hashes), found, before, undecoded)
+    erasure = replace(erasure, keys=hashes, hashes=found.hashes, unreached=unreached)
+    return ErasePlan(erasure, found, before, undecoded)
 
 
 def _check_ledger(run: RunContext) -> None:
@@ -148,20 +166,20 @@ def _check_tables(run: RunContext, tables: Tables, state: LedgerState) -> None:
                 f"stream {run.stream.stream}: {section}: got nothing, and the ledger knows a table"
                 " of it, which may hold the key: put the section back to erase. Nothing was changed"
             )
-    for role, table in _there(tables):
+    for role, table in _there(tables, ()):
         Upkeep(replace(run, table=table), role, table).checked()
 
 
 def _drafted(
     run: RunContext,
-    tables: Tables,
+    there: Former,
     state: LedgerState,
     asked: EraseRequest,
     found: FoundRecords,
 ) -> Erasure:
     """The next erasure, of these records; it has no keys yet."""
-    there = _there(tables)
-    gone = (in_table(role, table, found.ranges, found.undecided) for role, table in there)
+    unknown = dict(found.unknown)  # counted once a role: today's table comes first
+    gone = (in_table(role, t, found.ranges, unknown.pop(role, 0)) for role, t in there)
     hours = (table.kept_hours(run.stream.maintenance.vacuum_hours) for _, table in there)
     at = now()
     return Erasure(
@@ -178,12 +196,14 @@ def _drafted(
         is_future=asked.is_future,
         is_now=asked.is_now,
         is_anew=state.folding.layout is not None and _may_hold_values_of_before(run),
+        undecided=found.undecided,
+        is_partial=run.current is None and run.typed is not None and found.shared > 0,
     )
 
 
-def _there(tables: Tables) -> list[tuple[TableRole, MaintainedTablePort]]:
-    """Those that exist, the raw one first."""
-    return [(role, table) for role, table in tables.items() if table.observe().exists]
+def _there(tables: Tables, former: Former) -> Former:
+    """Those that exist, the raw one first, and those of before at last."""
+    return (*((role, t) for role, t in tables.items() if t.observe().exists), *former)
 
 
 def _check(asked: EraseRequest) -> None:
@@ -241,19 +261,31 @@ def erase(run: RunContext, tables: Tables, asked: EraseRequest) -> ErasePlan:
     _check_ledger(run)
     finish_erasures(run, tables)
     _decode_all(run)
-    run.ledger.update(_with_secret)
-    with _as_writer(run):
+    secret = secrets.token_hex(32)
+    run.ledger.update(lambda state: state.with_secret(secret))
+    with ExitStack() as held:
+        held.enter_context(_as_writer(run))
         if run.ledger.read().decoding.open is not None:
             raise StreamBusy("records are being decoded; nothing was changed, erase again later")
         plan = plan_erasure(run, tables, asked)
+        _refuse_risen(plan.found.older, asked.keys)
         if plan.erasure is None:
+            run.ledger.update(lambda state: state.with_erasures_asked_again())
             return plan
         begun, hashes = plan.erasure, plan.found.hashes
         run.ledger.update(lambda state: state.with_erasure_begun(begun, hashes))
         log.warning("%s: %d records", begun.erasure_id, begun.records)
         reach("erase:begun")
-        out = _take_out(run, tables, begun)
-    return replace(plan, erasure=_finish(run, tables, out))
+        return replace(plan, erasure=_go_on(run, tables, begun, held))
+
+
+def _refuse_risen(older: Histories, keys: AskedKeys) -> None:
+    if older.keyless or (older.moved and not keys.whole_keys):
+        raise BadInput(
+            f"--key: {older}, since these changes are not all of theirs; allowed:"
+            f" --whole-keys, for all changes of these keys; or --key by {', '.join(older.key)}."
+            " Nothing was changed"
+        )
 
 
 def finish_erasures(run: RunContext, tables: Tables) -> tuple[Erasure, ...]:
@@ -271,28 +303,48 @@ def finish_erasures(run: RunContext, tables: Tables) -> tuple[Erasure, ...]:
         StreamBusy: Somebody else lands, decodes or folds.
         ServiceAway: Spark or a store is away; the erasure goes on later.
     """
-    done = []
     _begin_again(run, tables)
+    done = []
     for left in run.ledger.read().erasing.open:
-        going = left
-        if left.status == "begun":
-            log.warning("%s was cut off: going on with it", left.erasure_id)
-            with _as_writer(run):
+        with ExitStack() as held:
+            if left.status == "begun":
+                log.warning("%s was cut off: going on with it", left.erasure_id)
+                held.enter_context(_as_writer(run))
                 _check_tables(run, tables, run.ledger.read())
-                going = _take_out(run, tables, left)
-        done.append(_finish(run, tables, going))
+            done.append(_go_on(run, tables, left, held))
     return tuple(done)
+
+
+def _go_on(run: RunContext, tables: Tables, erasure: Erasure, held: ExitStack) -> Erasure:
+    """Do what is left to do; somebody else may have done it meanwhile.
+
+    Args:
+        held: The leases under which rows are taken out; given back afterwards.
+    """
+    try:
+        former, _ = open_former(run)
+        with held:
+            if erasure.status == "begun":
+                erasure = _take_out(run, _there(tables, former), erasure)
+        return _finish(run, _there(tables, former), erasure)
+    except (AttemptFenced, StreamBusy):
+        known = {(e.erasure_id, e.begun_at): e for e in run.ledger.erasures()}
+        done = known.get((erasure.erasure_id, erasure.begun_at))
+        if done is None or done.status != "done":
+            raise
+        return done
 
 
 def _begin_again(run: RunContext, tables: Tables) -> None:
     state = run.ledger.read()
     if not state.erasing.erased or state.erasing.is_removing:
         return
+    there = _there(tables, open_former(run)[0])
     every, back = (
         as_ranges(state.erasing.places, state.head.topic_names),
         dict[PartitionIdentity, Intervals](),
     )
-    for _, table in _there(tables):
+    for _, table in there:
         found = table.landed(every, _newest(table))
         back |= {i: union(back.get(i, ()), held.offsets) for i, held in found.items()}
     if not back:
@@ -303,7 +355,7 @@ def _begin_again(run: RunContext, tables: Tables) -> None:
     with _as_writer(run):
         state = run.ledger.read()
         _check_tables(run, tables, state)
-        begun = _drafted(run, tables, state, asked, FoundRecords(returned, (), 0, 0))
+        begun = _drafted(run, there, state, asked, FoundRecords(returned))
         log.warning("%s: %s", begun.erasure_id, why)
         run.ledger.update(lambda latest: latest.with_erasure_begun(begun, ()))
 
@@ -321,12 +373,6 @@ def _decode_all(run: RunContext) -> None:
             raise StreamBusy(f"{left} offsets are not decoded yet; nothing was erased, try again")
 
 
-def _with_secret(state: LedgerState) -> LedgerState:
-    if state.erasing.secret:
-        return state
-    return replace(state, erasing=replace(state.erasing, secret=secrets.token_hex(32)))
-
-
 @contextmanager
 def _as_writer(run: RunContext) -> Iterator[None]:
     """Nobody lands, decodes or folds meanwhile."""
@@ -334,34 +380,43 @@ def _as_writer(run: RunContext) -> Iterator[None]:
         yield
 
 
-def _take_out(run: RunContext, tables: Tables, erasure: Erasure) -> Erasure:
+def _take_out(run: RunContext, there: Former, erasure: Erasure) -> Erasure:
     """Take the rows out of the tables that a current table is made of, under their leases.
 
     A commit is made also where no row stands: its token keeps out attempts that have read some.
     """
-    here = dict(_there(tables))
-    derived = [role for role in _ORDER if role in here and role != "raw"]
-    if derived:
-        attempt = Attempt(_known(next_token(run, *(here[role] for role in derived)), erasure))
-        change = removal(run, attempt, erasure.erasure_id, erasure.ranges)
-        for role in derived:
-            erasure = _out_of(erasure, role, here[role], _removed(here[role], change))
+    of_today = tables_of(run.stream).values()
+    raw = next((t for role, t in there if role == "raw" and t.uri in of_today), None)
+    others = [t for role, t in there if role in _DERIVED or t.uri not in of_today]
+    if others:
+        attempt = Attempt(_known(next_token(run, *others), erasure))
+        change = _change(run, attempt, erasure)
+        for table in others:
+            erasure = _out_of(erasure, table, _removed(table, change))
             reach("erase:taken")
-    if "raw" in here:
+    if raw is not None:
         attempt = begin_attempt(run, run.ledger.read().control.ledger_id)
         _known(attempt.state, erasure)  # from here on the token would tell it
-        change = removal(run, attempt, erasure.erasure_id, erasure.ranges)
-        version = _newest(here["raw"])
-        made = remove(run, change, after_version=version)
+        version = _newest(raw)
+        made = remove(run, _change(run, attempt, erasure), after_version=version)
         reach("erase:taken")
         run.ledger.update(
             lambda state: _known(state, erasure).with_head(state.head.with_commits(made))
         )
-        erasure = _out_of(erasure, "raw", here["raw"], made.version)
+        erasure = _out_of(erasure, raw, made.version)
     out = replace(erasure, removed_at=now())
     run.ledger.update(lambda state: _known(state, out).with_erasure(out))
     reach("erase:out")
     return out
+
+
+def _change(run: RunContext, attempt: Attempt, erasure: Erasure) -> TableChange:
+    """The removal, which tells what a ledger has to know that is put back to before it."""
+    erasing = attempt.state.erasing
+    begun = next(e for e in erasing.open if e.erasure_id == erasure.erasure_id)
+    sealed = SealedErasure(replace(begun, ranges=()), erasing.seal)
+    change = removal(run, attempt, erasure.erasure_id, erasure.ranges)
+    return replace(change, erasure=dump(sealed))
 
 
 def _known(state: LedgerState, erasure: Erasure) -> LedgerState:
@@ -390,7 +445,7 @@ def _newest(table: MaintainedTablePort) -> int:
     return version
 
 
-def _out_of(erasure: Erasure, role: TableRole, table: MaintainedTablePort, version: int) -> Erasure:
+def _out_of(erasure: Erasure, table: MaintainedTablePort, version: int) -> Erasure:
     """Make sure of it, and say so.
 
     Raises:
@@ -403,16 +458,16 @@ def _out_of(erasure: Erasure, role: TableRole, table: MaintainedTablePort, versi
             f"{erasure.erasure_id}: {rows} rows stand in {table.uri} still, version {newest}; run"
             " tideline erase FILE again"
         )
-    return _with(erasure, role, version=version)
+    return _with(erasure, table, version=version)
 
 
-def _with(erasure: Erasure, role: TableRole, **done: Any) -> Erasure:
+def _with(erasure: Erasure, table: MaintainedTablePort, **done: Any) -> Erasure:
     """The erasure with what was done to a table; one that was made since has nothing to tell."""
-    known = next((t for t in erasure.tables if t.table == role), None)
+    known = next((t for t in erasure.tables if t.uri == table.uri), None)
     return erasure if known is None else erasure.with_table(replace(known, **done))
 
 
-def _finish(run: RunContext, tables: Tables, erasure: Erasure) -> Erasure:
+def _finish(run: RunContext, there: Former, erasure: Erasure) -> Erasure:
     """Fold what is out of the other tables, and delete the files once they may go."""
     if erasure.status == "begun":
         if run.current is not None and run.ledger.read().folding.layout is not None:
@@ -425,12 +480,12 @@ def _finish(run: RunContext, tables: Tables, erasure: Erasure) -> Erasure:
     if erasure.due_at > now():
         return erasure
     with _as_writer(run):
-        for role, table in _there(tables):
+        for role, table in there:
             upkeep = Upkeep(replace(run, table=table), role, table)
             hours = 0 if erasure.is_now else max(0, _kept_hours(run, table) - 1)
             vacuumed = upkeep.vacuum(hours, at_once=erasure.is_now)
             cut = 0 if role == "raw" else table.cut_log()
-            erasure = _with(erasure, role, vacuumed=vacuumed, cut=cut)
+            erasure = _with(erasure, table, vacuumed=vacuumed, cut=cut)
             reach("erase:vacuumed")
     erasure = replace(erasure, status="done", finished_at=now(), audit=_audited(run))
     return _noted(run, erasure)

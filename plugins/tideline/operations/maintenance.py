@@ -188,6 +188,7 @@ class Upkeep:
     def carry_out(self) -> TableUpkeep:
         """Remove old rows, merge, then delete; the caller holds the leases."""
         before = self.checked()
+        self._table.keep_for(self._wanted.vacuum_hours)
         is_quarantine = self._role == "quarantine"
         expired = remove_expired(self._run, self._table) if is_quarantine else NO_ROWS
         merged: list[int] = []

@@ -15,6 +15,7 @@ from tideline.model.incident import Finding, incident_key
 from tideline.model.offsets import TopicPartition
 from tideline.model.status import DryRun, Explanation
 from tideline.model.wording import not_among
+from tideline.operations.former_tables import left_by_erasures
 from tideline.pipeline.decisions import ledger_against_table
 from tideline.pipeline.freezing import refuses
 from tideline.pipeline.proposing import draft, findings_of
@@ -38,7 +39,10 @@ def audit_stream(run: RunContext, buckets: int = 0) -> tuple[Audit, tuple[Findin
     """
     leases.refuse_during_rewind(run.ledger.read(), run.ledger.holder)
     result = replace(
-        ledger_against_table(run), typed=typed_against_raw(run), current=audit_current(run, buckets)
+        ledger_against_table(run),
+        typed=typed_against_raw(run),
+        current=audit_current(run, buckets),
+        unerased=left_by_erasures(run),
     )
     state = run.ledger.read()
     head = head_after_recovery(run, state)

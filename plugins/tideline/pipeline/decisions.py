@@ -237,9 +237,7 @@ def take_over(
         # what was proposed before goes by what was known before
         for record in (*(replace(r, proposal=None) for r in planned), *told.records):
             after = after.with_run(record)
-        after = after.with_undecoded(told.written)
-        if told.erased:
-            after = replace(after, erasing=after.erasing.keeping_out(told.erased))
+        after = after.with_undecoded(told.written).with_erasures_told(told.erased)
         return after.with_head(told.head).without_verifications().with_next_token(table.token or 0)
 
     taken = run.ledger.update(swap)

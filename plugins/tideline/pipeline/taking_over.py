@@ -13,7 +13,7 @@ from tideline.landing.context import RunContext, now
 from tideline.landing.observing import observe_topics
 from tideline.landing.proof import count_rows
 from tideline.ledger.state import LedgerState
-from tideline.model.erasing import Erasing
+from tideline.model.erasing import Erasing, ToldErasure
 from tideline.model.head import Head
 from tideline.model.incident import Incident
 from tideline.model.observation import TableObservation
@@ -36,6 +36,7 @@ from tideline.rules.taking_over import (
     amended,
     as_planned,
     erased_by,
+    erasures_in,
     forgotten,
     having_followed,
     landed_logs,
@@ -64,12 +65,13 @@ class Told:
     known: tuple[CoordinateRange, ...]
     removed: tuple[CoordinateRange, ...]
     written: tuple[CoordinateRange, ...]
-    erased: tuple[CoordinateRange, ...] = ()
+    erased: tuple[ToldErasure, ...] = ()
 
     def __str__(self) -> str:
+        by_key = first_few(dict.fromkeys(told.erasure_id for told in self.erased))
         return (
             f"known again: {_shown(self.known)}; removed, and known no more: {_shown(self.removed)}"
-        )
+        ) + (f"; erased by key, and known again: {by_key}" if by_key else "")
 
 
 def what_the_table_tells(
@@ -129,7 +131,7 @@ def what_the_table_tells(
     removed = as_ranges(gone, names)
     written = tuple(r.as_coordinates for c in commits for r in c.ranges)
     records = (*amended(closed, gone), *([record] if known else ()))
-    return Told(head, records, known, removed, written, erased)
+    return Told(head, records, known, removed, written, erasures_in(commits))
 
 
 def _plan(

@@ -162,6 +162,7 @@ class Audit:
         unverified: Rows of a plan that is still open; they are no error.
         table_version: The version that was read; None without a table.
         erased: Verified offsets whose records were erased by key.
+        unerased: What keeps an erasure from being through.
     """
 
     rows: int
@@ -176,6 +177,7 @@ class Audit:
     typed: TypedAudit | None = None
     current: CurrentAudit | None = None
     erased: int = 0
+    unerased: tuple[str, ...] = ()
 
     @property
     def clean(self) -> bool:
@@ -184,8 +186,9 @@ class Audit:
         return not (any(wrong) or self.damaged or self._others())
 
     def _others(self) -> list[str]:
-        """What is wrong with the tables that are made of this one."""
-        return [str(t) for t in (self.typed, self.current) if t is not None and not t.clean]
+        """What is wrong with the tables that are made of this one, and with those of before."""
+        wrong = [str(t) for t in (self.typed, self.current) if t is not None and not t.clean]
+        return [*wrong, *self.unerased]
 
     def __str__(self) -> str:
         kinds = ("gaps", "overlaps", "duplicates", "missing", "foreign", "damaged")

@@ -6,11 +6,13 @@ does not know has removed, is taken from its coverage, and positions go back to 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import groupby
 
-from tideline.model.erasing import ERASURE
+from tideline.documents import load
+from tideline.model.erasing import ERASURE, SealedErasure, ToldErasure
 from tideline.model.head import Head, KnownCommit, PartitionPosition
 from tideline.model.observation import Gap, TopicObservation
 from tideline.model.offsets import (
@@ -35,6 +37,7 @@ from tideline.rules.verification import sound_parts
 
 Held = Mapping[PartitionIdentity, Intervals]
 Names = Mapping[str, str]
+_ERASED = re.compile(rf"{ERASURE}\d+\.removed")
 
 
 def removed_by(
@@ -48,8 +51,19 @@ def removed_by(
 
 def erased_by(commits: Iterable[KnownCommit]) -> tuple[CoordinateRange, ...]:
     """What commits say that they have erased by key: a ledger that is older must keep it out."""
+    return tuple(r for told in erasures_in(commits) for r in told.ranges)
+
+
+def erasures_in(commits: Iterable[KnownCommit]) -> tuple[ToldErasure, ...]:
+    """What commits say that they have erased by key, oldest first: an older ledger learns it."""
     return tuple(
-        r.as_coordinates for c in commits if c.commit_id.startswith(ERASURE) for r in c.ranges
+        ToldErasure(
+            c.commit_id.partition(".")[0],
+            tuple(r.as_coordinates for r in c.ranges),
+            load(SealedErasure, c.erasure, f"commit {c.version}") if c.erasure else None,
+        )
+        for c in sorted(commits, key=lambda c: c.token)
+        if _ERASED.fullmatch(c.commit_id)
     )
 
 

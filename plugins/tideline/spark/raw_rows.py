@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from itertools import chain
@@ -22,9 +22,11 @@ from tideline.errors import VerificationFailed
 from tideline.failpoints import reach
 from tideline.model.offsets import CoordinateRange, OffsetRange, TopicPartition, intersect
 from tideline.model.spark_job import Output, SparkJob, SparkResult, readable_layers
+from tideline.spark.coordinates import Transform, marked
 from tideline.table.schema import COLUMNS
 
-Transform = Callable[[DataFrame], DataFrame]
+_ERASED, _DOUBTED = "_tideline_erased", "_tideline_doubted"
+"""Columns while a job runs: whether a row is at such coordinates."""
 
 READER_OPTIONS = {
     # Spark's consumer looks up both ends of the log after every poll, so few large polls are best.
@@ -218,10 +220,11 @@ def write_files(rows: DataFrame, job: SparkJob) -> SparkResult:
     """Write the rows into the attempt's own folder, and report how many there were.
 
     They are counted while they pass: so a file that is lost afterwards is missed by the run, which
-    holds the footers against this number. What was erased by key is not written (`erased_rows`).
+    holds the footers against this number. What was erased by key is not written (`erased_keys`).
     """
-    by_key, known = erased_rows(job)
-    rows = rows.where(~known) if known is not None else rows
+    rows = rows.transform(marked(_ERASED, job.erased)).where(~F.col(_ERASED)).drop(_ERASED)
+    rows = rows.transform(marked(_DOUBTED, job.doubted))
+    by_key = erased_keys(job)
     counts = [F.count(F.lit(1)).alias("rows")]
     if by_key is not None:
         place = F.concat_ws("/", "topic", "partition", "offset")
@@ -232,46 +235,19 @@ def write_files(rows: DataFrame, job: SparkJob) -> SparkResult:
     seen = Observation("written")
     kept = rows.observe(seen, *counts)
     kept = kept.where(~by_key) if by_key is not None else kept
-    write_rows(kept, Output(job.table_uri, job.folder, job.partition_by))
+    write_rows(kept.drop(_DOUBTED), Output(job.table_uri, job.folder, job.partition_by))
     found = observed(seen, rows, counts)
     refused = _refused(str(found.get("refused") or ""), job.ranges)
     return SparkResult(rows=int(found["rows"]), refused=refused)
 
 
-def erased_rows(job: SparkJob) -> tuple[Column | None, Column | None]:
-    """Which rows a job leaves out: those of an erased key, and those at erased coordinates.
-
-    Returns:
-        None each where there is no such thing; the first is reported, record by record.
-    """
-    by_key = None
-    if job.hashes or job.future:
-        told = F.coalesce("key", "value", F.lit(b""))
-        text = F.sha2(F.concat(F.unhex(F.lit(job.secret)), told), 256)
-        by_key = text.isin(*job.future) if job.future else F.lit(False)
-        if doubted := _at(job.doubted):
-            by_key |= F.expr(doubted) & text.isin(*job.hashes)
-    known = _at(job.erased)
-    return by_key, F.expr(known) if known else None
-
-
-def _at(ranges: Sequence[CoordinateRange]) -> str:
-    """SQL that is true at coordinates: a set of single offsets for each log, and longer ranges."""
-    logs: dict[tuple[str, int, int], list[OffsetRange]] = defaultdict(list)
-    for r in ranges:
-        logs[r.topic_id, r.generation, r.partition].append(r.offsets)
-    terms = []
-    for (topic_id, generation, partition), offsets in logs.items():
-        few = [str(n) for o in offsets if len(o) < 3 for n in range(o.start_offset, o.end_offset)]
-        within = [f"offset IN ({', '.join(few)})"] if few else []
-        within += [
-            f"(offset >= {o.start_offset} AND offset < {o.end_offset})"
-            for o in offsets
-            if len(o) >= 3
-        ]
-        log = f"topic_id = '{topic_id}' AND generation = {generation} AND partition = {partition}"
-        terms.append(f"({log} AND ({' OR '.join(within)}))")
-    return " OR ".join(terms)
+def erased_keys(job: SparkJob) -> Column | None:
+    """Which rows a job leaves out, and reports: those of an erased key; None without such keys."""
+    if not (job.hashes or job.future):
+        return None
+    told = F.coalesce("key", "value", F.lit(b""))
+    text = F.sha2(F.concat(F.unhex(F.lit(job.secret)), told), 256)
+    return (F.col(_DOUBTED) & text.isin(*job.hashes)) | text.isin(*job.future)
 
 
 def _refused(places: str, ranges: Sequence[CoordinateRange]) -> tuple[CoordinateRange, ...]:

@@ -44,6 +44,7 @@ PINNED = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.ansi.doubleQuotedIdentifiers": "false",
     "spark.sql.caseSensitive": "false",
+    "spark.sql.jsonGenerator.ignoreNullFields": "true",
     "spark.sql.mapKeyDedupPolicy": "EXCEPTION",
     "spark.sql.parquet.binaryAsString": "false",
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",

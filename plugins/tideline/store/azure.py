@@ -12,8 +12,9 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any, ClassVar
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from tideline.connections import (
     Connection,
@@ -215,8 +216,9 @@ def read_settings(connection: str, given: Connection, uri: str) -> AzureSettings
         _check_account(connection, given, uri)
         secret = secrets[forms[0]] or ""
         if forms[0] == "extra sas_token":
-            _check_form(connection, forms[0], "sig=" in secret, "a shared access signature")
-            found = AzureSettings(connection, sas=_without_mark(secret), endpoint=endpoint)
+            sas = secret.strip().strip("'\"").removeprefix("?")
+            _check_sas(connection, forms[0], sas)
+            found = AzureSettings(connection, sas=sas, endpoint=endpoint)
         else:
             _check_form(connection, forms[0], _is_base64(secret), "an account key, in base64")
             found = AzureSettings(connection, key=secret, endpoint=endpoint)
@@ -301,6 +303,27 @@ def _check_account(connection: str, given: Connection, uri: str) -> None:
 def _check_form(connection: str, part: str, is_right: object, allowed: str) -> None:
     if not is_right:
         raise refused(connection, part, "another form", allowed)
+
+
+def _check_sas(connection: str, part: str, sas: str) -> None:
+    """Its form, and what it says of itself; never its text in a message."""
+    allowed = "a shared access signature: the part of its URL behind the '?', as in sv=...&sig=..."
+    if "?" in sas or "://" in sas:
+        raise refused(connection, part, "a whole URL", allowed)
+    said = dict(parse_qsl(sas))
+    _check_form(connection, part, said.get("sig") and not re.search(r"\s", sas), allowed)
+    if (rights := said.get("sp")) is not None and not {*"rwl"} <= {*rights}:
+        allowed = "one that may read, write, delete and list (sp=racwdl)"
+        raise refused(connection, part, f"it may do {rights} only", allowed)
+    end = said.get("se", "")
+    try:
+        at = datetime.fromisoformat(end)
+    except ValueError:  # none, where a stored access policy has it
+        return
+    if (at if at.tzinfo else at.replace(tzinfo=UTC)) < datetime.now(UTC):
+        raise refused(
+            connection, part, f"it has expired at {end}", "one that is valid: make a new one"
+        )
 
 
 def _is_base64(text: str) -> bool:

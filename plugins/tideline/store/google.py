@@ -41,6 +41,12 @@ _BOUNDED = {
     "fs.gs.http.max.retry": "3",  # by default it had not ended after 200 s
 }
 _OF_KEY = ("client_email", "private_key", "private_key_id")
+_OTHER_KEYS = {
+    "authorized_user": "a person's login by gcloud, taken without a connection only",
+    "external_account": "a workload's federation, taken without a connection only",
+    "impersonated_service_account": "one account in place of another, which is not supported",
+}
+"""Files of gcloud's that are no service account's key, and what they are."""
 _FILE = "google-key.json"
 
 
@@ -161,6 +167,9 @@ def _check_key(connection: str, part: str, text: str) -> None:
         key: Any = json.loads(text)
     except ValueError:
         raise refused(connection, f"extra {part}", "no JSON", allowed) from None
+    kind = str(key.get("type")) if isinstance(key, dict) else ""
+    if kind in _OTHER_KEYS:
+        raise refused(connection, f"extra {part}", f"{kind}, which is {_OTHER_KEYS[kind]}", allowed)
     missing = [name for name in _OF_KEY if not isinstance(key, dict) or name not in key]
     if missing:
         raise refused(connection, f"extra {part}", f"no {missing[0]}", allowed)

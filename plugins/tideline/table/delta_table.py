@@ -57,6 +57,7 @@ from tideline.table.rows import (
     rows_at,
     rows_since,
     rows_with,
+    spelled,
     valueless_rows,
 )
 from tideline.table.schema import (
@@ -281,6 +282,10 @@ class TargetTable:
             return {}
         with self._reachable():
             return rows_since(table, self._options, Coordinates(ranges), time)
+
+    def spelled(self, keys: Iterable[Mapping[str, str]]) -> list[Mapping[str, str]]:
+        """Keys with each value as its column's type spells it."""
+        return spelled(self._existing(), keys)
 
     def rows_with(
         self, keys: Sequence[Mapping[str, str]], columns: Sequence[str]

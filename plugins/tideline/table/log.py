@@ -15,9 +15,10 @@ from deltalake import exceptions as delta_errors
 from deltalake.transaction import AddAction, RemoveAction
 from obstore.exceptions import BaseError
 
-from tideline.delta_checkpoint import LogState, NotUnderstood
+from tideline.delta_checkpoint import FilesElsewhere, LogState, NotUnderstood
 from tideline.delta_io import read_commit
 from tideline.delta_log import FRESH_SECONDS, STORE_ERRORS, CommitTaken, DeltaLog
+from tideline.delta_properties import LOG, is_known_to_delta_rs
 from tideline.model.head import KnownCommit
 from tideline.model.observation import LoggedCommit
 from tideline.model.run import TableCommit
@@ -65,6 +66,8 @@ class NewestTable:
         if self._log is not None:
             try:
                 self._table = self._read(self._log, table)
+            except FilesElsewhere as why:
+                raise delta_errors.DeltaError(f"Kernel error: {why}") from why  # by its name
             except NotUnderstood as why:
                 log.info("table %s: delta-rs reads its log: %s", self._uri, why)
                 self._log, table = None, None
@@ -222,8 +225,8 @@ class NewestTable:
             except CommitTaken as error:
                 raise delta_errors.CommitFailedError(str(error)) from error
         self._state, self._table = made, LoggedTable(self._uri, made, table.described)
-        if made.is_due:
-            self._checkpoint(self._log, made)
+        if made.is_due and self._log.checkpoint(made):
+            self._clean(made)
 
     def cut(self) -> int:
         """Delete all of the log before the newest version; how many files went.
@@ -236,22 +239,31 @@ class NewestTable:
         if table is None:
             return 0
         with _as_os_errors():
-            if self._log is None or self._state is None:
+            files, state = DeltaLog(self._uri, self._options), self._state
+            # The path of a file that was taken out may name a partition, and so a key.
+            now = None if state is None else replace(state, removes=(), expiring=None)
+            if self._log is None or now is None or not self._log.checkpoint(now):
+                files.forget_sums(table.version())
                 self.delta_rs().create_checkpoint()
-            else:
-                # The path of a file that was taken out may name a partition, and so a key.
-                self._log.write_checkpoint(replace(self._state, removes=()))
             self._commits.clear()
-            return DeltaLog(self._uri, self._options).forget_before(table.version())
+            return files.forget_before(table.version())
 
-    def _checkpoint(self, own: DeltaLog, state: LogState) -> None:
-        """Write one, and at times have delta-rs delete what the log need not keep any more."""
+    def _clean(self, state: LogState) -> None:
+        """At times have delta-rs delete what the log need not keep any more."""
+        if state.version % (_CLEANED * state.interval):
+            return
+        if not is_known_to_delta_rs(state.properties, LOG):  # it would take its default for that
+            log.warning(
+                "table %s: its log is not cleaned: %s is %r; write it as 'interval 30 days'",
+                self._uri,
+                LOG,
+                state.properties[LOG],
+            )
+            return
         try:
-            own.write_checkpoint(state)
-            if state.version % (_CLEANED * state.interval) == 0:
-                self.delta_rs().cleanup_metadata()
+            self.delta_rs().cleanup_metadata()
         except (delta_errors.DeltaError, *STORE_ERRORS) as error:
-            log.warning("table %s: no checkpoint was written: %s", self._uri, error)
+            log.warning("table %s: its log was not cleaned: %s", self._uri, error)
 
     def _opened(self, version: int | None) -> DeltaTable | None:
         try:
@@ -309,7 +321,8 @@ def commits_above(kept: NewestTable, table: Opened, token: int) -> tuple[KnownCo
             break
         names = (metadata["plan_id"], metadata["run_id"])
         made = (int(commit["version"]), int(metadata["token"]), *names)
-        found.append(KnownCommit(*made, ranges_in(metadata)))
+        told = str(metadata.get("erasure", ""))
+        found.append(KnownCommit(*made, ranges_in(metadata), erasure=told))
     return tuple(found)
 
 

@@ -5,9 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Sequence
 
-from deltalake import exceptions as delta_errors
 from pyarrow.fs import FileSelector
 
+from tideline.delta_properties import (
+    ALLOWED,
+    DELETED,
+    DELETED_HOURS,
+    HOUR_MS,
+    is_known_to_delta_rs,
+    kept_for,
+    kept_ms,
+)
 from tideline.errors import BadInput
 from tideline.model.maintenance import FileCount, FileMerge, PlannedRows, TableFile, TableSize
 from tideline.table.commit import refuse_unwritable
@@ -18,12 +26,7 @@ from tideline.table.rows import rows_of_plans
 from tideline.table.schema import TableChange
 from tideline.table.statistics import DataFile
 
-_RETENTION = "delta.deletedFileRetentionDuration"
-_TOO_SHORT = "Invalid retention period"
-"""In delta-rs' message where that property asks for more."""
 _LOG = "_delta_log/"
-_HOURS = {"week": 168.0, "day": 24.0, "hour": 1.0, "minute": 1 / 60, "second": 1 / 3600}
-"""In the units that Delta's intervals are given in."""
 
 
 def _holds(file: DataFile) -> dict[str, str | int]:
@@ -79,10 +82,21 @@ class MaintainedTable(TargetTable):
 
     def kept_hours(self, hours: int) -> int:
         """For how long a vacuum keeps files, if it is asked for so long."""
-        text = self._existing().metadata().configuration.get(_RETENTION, "")
-        number, unit = ([*text.removeprefix("interval ").split(), "0", "hours"])[:2]
-        own = float(number) * _HOURS.get(unit.rstrip("s"), 1.0)
-        return max(hours, math.ceil(own))
+        properties = self._existing().metadata().configuration
+        if (own := kept_ms(properties, DELETED, 0)) is None:
+            raise BadInput(
+                f"table {self.uri}: its property {DELETED} is {properties[DELETED]!r}, which is no"
+                " interval of Delta's, so nobody knows how long files of older versions have to"
+                f" stay; nothing was deleted. Set it in a form that is allowed: {ALLOWED}"
+            )
+        return max(hours, math.ceil(own / HOUR_MS))
+
+    def keep_for(self, hours: int) -> None:
+        """Have whoever writes the log keep files of older versions so long; delta-rs is one."""
+        kept = self.kept_hours(max(hours, DELETED_HOURS))
+        is_read = is_known_to_delta_rs(self._existing().metadata().configuration, DELETED)
+        if not is_read or self.kept_hours(DELETED_HOURS) < kept:
+            self.set_properties(kept_for(kept))
 
     def cut_log(self) -> int:
         """Delete the log before the newest version."""
@@ -92,13 +106,13 @@ class MaintainedTable(TargetTable):
 
     def vacuum(self, hours: int, *, delete: bool, at_once: bool = False) -> FileCount:
         """Delete files that the newest version does not need."""
-        table = self._existing()
+        table, hours = self._existing(), hours if at_once else self.kept_hours(hours)
         with self._reachable():
             sizes = self._stored(table)
             self._refuse_tables_inside(sizes)
-            found = self._vacuum(table, hours, delete=False, at_once=at_once)
+            found = self._vacuum(hours, delete=False)
             if found and delete:  # else there would be two empty commits
-                found = self._vacuum(table, hours, delete=True, at_once=at_once)
+                found = self._vacuum(hours, delete=True)
         return FileCount.of(sizes.get(path, 0) for path in found)
 
     def _refuse_tables_inside(self, stored: Iterable[str]) -> None:
@@ -112,24 +126,14 @@ class MaintainedTable(TargetTable):
                 " was deleted; give one of the two another folder"
             )
 
-    def _vacuum(self, table: Opened, hours: int, *, delete: bool, at_once: bool) -> list[str]:
+    def _vacuum(self, hours: int, *, delete: bool) -> list[str]:
         """`full` finds what attempts have left, too; without it only what a commit has removed."""
-        asked_for = _RETENTION in table.metadata().configuration and not at_once
-
-        def vacuum(retention_hours: int | None) -> list[str]:
-            return self._kept.delta_rs().vacuum(
-                retention_hours,
-                dry_run=not delete,
-                enforce_retention_duration=asked_for,
-                full=True,
-            )
-
-        try:
-            return vacuum(hours)
-        except delta_errors.DeltaError as error:
-            if not asked_for or _TOO_SHORT not in str(error):
-                raise
-            return vacuum(None)  # as long as the table itself asks for
+        return self._kept.delta_rs().vacuum(
+            hours,
+            dry_run=not delete,
+            enforce_retention_duration=False,  # delta-rs reads few intervals: ours are read here
+            full=True,
+        )
 
     def _stored(self, table: Opened) -> dict[str, int]:
         """Size of each file in the folder, but for the log's."""

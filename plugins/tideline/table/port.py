@@ -201,6 +201,13 @@ class TablePort(Protocol):
             Nothing if there is no table.
         """
 
+    def spelled(self, keys: Iterable[Mapping[str, str]]) -> list[Mapping[str, str]]:
+        """Keys with each value as its column's type spells it, and columns in one order.
+
+        Raises:
+            BadInput: A text is no value of its column's type.
+        """
+
     def rows_with(
         self, keys: Sequence[Mapping[str, str]], columns: Sequence[str]
     ) -> list[dict[str, Any]]:
@@ -421,6 +428,15 @@ class MaintainedTablePort(TablePort, Protocol):
 
         Args:
             hours: What is asked for.
+
+        Raises:
+            BadInput: What the table asks for is no interval of Delta's.
+        """
+
+    def keep_for(self, hours: int) -> None:
+        """Have the table ask for its files of older versions to be kept so long, or longer.
+
+        Whoever writes a checkpoint forgets them then.
         """
 
     def cut_log(self) -> int:
@@ -450,5 +466,6 @@ class MaintainedTablePort(TablePort, Protocol):
             What was deleted, or would be.
 
         Raises:
-            BadInput: Another table lies inside of the folder: its files are none of this one's.
+            BadInput: Another table lies inside of the folder: its files are none of this one's. Or
+                nobody knows how long the table asks for.
         """

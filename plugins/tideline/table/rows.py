@@ -188,6 +188,18 @@ def rows_since(
     )
 
 
+def spelled(table: Opened, keys: Iterable[Mapping[str, str]]) -> list[Mapping[str, str]]:
+    """As of `TablePort`."""
+    types = {f.name: f.type for f in plain_schema(pa.schema(table.schema().to_arrow()))}
+
+    def text(name: str, given: str) -> str:
+        value = _value(types[name], name, given)
+        is_bytes = pa.types.is_binary(types[name])
+        return str(value.as_py().hex() if is_bytes else value.cast(pa.string()).as_py())
+
+    return [{name: text(name, key[name]) for name in sorted(key)} for key in keys]
+
+
 def rows_with(
     table: Opened,
     options: Mapping[str, str],

@@ -157,6 +157,7 @@ def commit_metadata(
     epochs: Iterable[int | None] = (),
     by: str | None = None,
     times: tuple[int, ...] = (),
+    erasure: str = "",
     **counts: int,
 ) -> str:
     """The user metadata of a commit. With it, the table alone proves which plans it holds.
@@ -168,6 +169,7 @@ def commit_metadata(
         by: Who has asked for the run; None, and left out, for a schedule.
         times: When Spark was asked, began and ended, in milliseconds since 1970; none for a commit
             that Spark has not written.
+        erasure: What a removal tells of an erasure, as a document.
         counts: `rows` and `bytes`, for a commit without Spark's metrics.
 
     Returns:
@@ -184,6 +186,7 @@ def commit_metadata(
             **({"epochs": known} if (known := list(epochs)) else {}),
             **({} if by is None else {"by": by}),
             **({"times": times} if times else {}),
+            **({"erasure": erasure} if erasure else {}),
             **counts,
         },
         separators=(",", ":"),
@@ -265,7 +268,7 @@ class TableChange:
             of these. Relative to the table, not URL-encoded.
         by: Who has asked for it; None for a schedule.
         epochs: The leader epochs that a landing was planned with.
-        times: As of `commit_metadata`.
+        times, erasure: As of `commit_metadata`.
     """
 
     ledger_id: str
@@ -278,6 +281,7 @@ class TableChange:
     epochs: Mapping[PartitionIdentity, int | None] = field(default_factory=dict)
     times: tuple[int, ...] = ()
     takes_out: tuple[str, ...] = ()
+    erasure: str = ""
 
     @property
     def app_id(self) -> str:
@@ -308,6 +312,7 @@ class TableChange:
             epochs=(self.epochs.get(r.identity) for r in self.ranges) if self.epochs else (),
             by=self.by,
             times=self.times,
+            erasure=self.erasure,
             rows=rows,
             bytes=bytes,
         )

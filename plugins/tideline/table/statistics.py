@@ -7,7 +7,6 @@ are half-open from here on (ADR 1).
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 from deltalake import DeltaTable
 
+from tideline.delta_checkpoint import stats_of
 from tideline.delta_io import booleans, from_delta, microseconds
 from tideline.model.offsets import (
     CoordinateRange,
@@ -101,14 +101,14 @@ def logged_file(
         types: Of the table's columns, in Delta's words.
         partition_columns: The table's, in its order; each writer of the log has one of its own.
     """
-    said = json.loads(action.get("stats") or "{}")
+    said = stats_of(action.get("stats"))
     flat = {
         "path": action["path"],
         "size_bytes": action["size"],
         "num_records": said.get("numRecords"),
     }
     for name, prefix in (("minValues", "min"), ("maxValues", "max"), ("nullCount", "null_count")):
-        flat |= {f"{prefix}.{column}": value for column, value in (said.get(name) or {}).items()}
+        flat |= {f"{prefix}.{column}": value for column, value in said[name].items()}
     for column, text in action["partitionValues"].items():
         is_number = text is not None and types.get(column) in ("integer", "long")
         flat[f"partition.{column}"] = int(text) if is_number else text

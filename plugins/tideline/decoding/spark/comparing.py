@@ -9,7 +9,8 @@ from pyspark.sql import functions as F
 
 from tideline.decoding.spark.rows import PLAN
 from tideline.model.offsets import CoordinateRange
-from tideline.spark.stored_rows import read_files, within
+from tideline.spark.coordinates import within
+from tideline.spark.stored_rows import read_files
 from tideline.table.schema import TYPED_COORDINATES
 
 _MICROSECONDS = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"

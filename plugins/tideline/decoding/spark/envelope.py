@@ -33,7 +33,7 @@ from tideline.model.decoding import (
     TypedColumn,
 )
 from tideline.model.placeholders import placeholders
-from tideline.spark.raw_rows import Transform
+from tideline.spark.coordinates import Transform
 
 
 def open_envelopes(plan: DecodePlan) -> Transform:

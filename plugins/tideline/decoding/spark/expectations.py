@@ -25,7 +25,7 @@ from pyspark.sql.utils import is_remote
 
 from tideline.decoding.spark.fields import ERROR, ERROR_CLASS
 from tideline.model.decoding import UNAVAILABLE, DecodePlan, ErrorClass, Expectation
-from tideline.spark.raw_rows import Transform
+from tideline.spark.coordinates import Transform
 
 FAILED: ErrorClass = "expectation"
 _ANSI = "spark.sql.ansi.enabled"

@@ -28,7 +28,7 @@ from tideline.decoding.spark.fields import (
 from tideline.decoding.spark.framing import IS_NEW, unframe
 from tideline.decoding.spark.rows import typed_fields
 from tideline.model.decoding import PLAIN_ID, DecodePlan, PartPlan
-from tideline.spark.raw_rows import Transform
+from tideline.spark.coordinates import Transform
 
 EVENT_DATE = "event_date"
 IS_TOMBSTONE, IS_DROPPED, PART = "is_tombstone", "is_dropped", "part"

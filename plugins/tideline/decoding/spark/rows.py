@@ -12,8 +12,8 @@ from pyspark.sql.types import StructType
 from tideline.decoding.spark.envelope import typed_value
 from tideline.model.decoding import DecodePlan
 from tideline.model.spark_job import DecodeJob
-from tideline.spark.raw_rows import Transform
-from tideline.spark.stored_rows import read_files, within
+from tideline.spark.coordinates import Transform, within
+from tideline.spark.stored_rows import read_files
 from tideline.table.schema import COLUMNS, delta_fields, own_columns, typed_columns
 
 

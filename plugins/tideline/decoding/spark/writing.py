@@ -34,9 +34,9 @@ from tideline.model.decoding import DecodePlan, ErrorClass
 from tideline.model.offsets import CoordinateRange
 from tideline.model.spark_job import DecodeJob, DecodeResult, SparkResult
 from tideline.model.wording import shown
+from tideline.spark.coordinates import Transform, within
 from tideline.spark.failures import reason_of_values
-from tideline.spark.raw_rows import Transform, observed, write_rows
-from tideline.spark.stored_rows import within
+from tideline.spark.raw_rows import observed, write_rows
 
 
 def own_transform(name: str) -> Transform:
@@ -164,7 +164,9 @@ def _refuse_a_rule(raw: DataFrame, plan: DecodePlan, error: Exception) -> None:
         judged = raw.transform(for_typed(plan)).transform(judge(replace(plan, expect=(rule,))))
         try:
             judged.write.format("noop").mode("overwrite").save()
-        except Exception:
+        except Exception as again:
+            if reason_of_values(again) is None:
+                raise
             raise BadInput(
                 f"decode.expect ({rule.name}): got {shown(rule.sql)}; for a record Spark fails, and"
                 f" gives no null: {why}. Nothing was decoded; use try_ functions, or ask for values"

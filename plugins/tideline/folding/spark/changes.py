@@ -23,7 +23,7 @@ from tideline.model.current import (
 )
 from tideline.model.decoding import UNAVAILABLE
 from tideline.model.placeholders import placeholders
-from tideline.spark.raw_rows import Transform
+from tideline.spark.coordinates import Transform
 from tideline.table.schema import TYPED_COLUMNS, current_columns, delta_field, delta_fields
 
 IS_TRUNCATE = "_tideline_is_truncate"

@@ -32,8 +32,9 @@ from tideline.model.current import BUCKET, Barrier, FoldPlan, differing
 from tideline.model.decoding import UNAVAILABLE
 from tideline.model.offsets import CoordinateRange, partition_counts
 from tideline.model.spark_job import FoldJob, FoldResult, SparkResult
+from tideline.spark.coordinates import within
 from tideline.spark.raw_rows import write_rows
-from tideline.spark.stored_rows import read_files, within
+from tideline.spark.stored_rows import read_files
 
 _FEW = 300_000
 """So many changes are sent to every task."""

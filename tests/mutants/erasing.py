@@ -1,0 +1,95 @@
+"""What may be erased: what is proven, where no row rises, in every table; and who knows of it."""
+
+from tests.mutants.mutant import Mutant
+
+STEPS = "tests/steps/test_erasing.py"
+UNIT = "tests/unit/test_erasing.py"
+OTHERS = "tests/spark/test_erasing_others.py"
+SERIES = "tests/simulation/test_duels.py"
+MUTANTS = (
+    Mutant("bytes prove nothing", "    if asked.by_bytes:\n", "    if True:\n", STEPS),
+    Mutant(
+        "a raw key proves nothing of a record with a value, where columns are made of others",
+        '        claimed = {place_of(row) for row in rows if row["value"] is None}\n',
+        "        pass\n",
+        STEPS,
+    ),
+    Mutant(
+        "what is in no typed table is undecided",
+        "    left = {**bad, **_dropped(tables, state, {*bad})} if asked.keys else {}\n",
+        "    left = {**bad} if asked.keys else {}\n",
+        STEPS,
+    ),
+    Mutant(
+        "a type that rounds is no key's",
+        "            if types[name] in _ROUNDING:",
+        "            if False:",
+        UNIT,
+    ),
+    Mutant(
+        "no row rises",
+        "    if older.keyless or (older.moved and not keys.whole_keys):",
+        "    if False:",
+        OTHERS,
+    ),
+    Mutant(
+        "a row stays where its own last change does",
+        "            and place_of(last[values]) in whole\n",
+        "",
+        OTHERS,
+    ),
+    Mutant(
+        "a table at a former address is erased from",
+        "t.observe().exists), *former)",
+        "t.observe().exists),)",
+        STEPS,
+    ),
+    Mutant(
+        "an audit looks at tables of before",
+        "        if rows := sum(part.rows for part in held.values()):\n            found",
+        "        if rows := 0:\n            found",
+        STEPS,
+    ),
+    Mutant(
+        "a ledger that was put back knows hashes again",
+        "            after = after._told_by(sealed.erasure)\n",
+        "            pass\n",
+        UNIT,
+    ),
+    Mutant(
+        "and the erasure",
+        "begun=told.number, open=(*self.open, again))",
+        "begun=told.number)",
+        UNIT,
+    ),
+    Mutant(
+        "typed tables tell it where the raw one does not",
+        "        run.ledger.update(lambda latest: latest.with_erasures_told(told))\n",
+        "        pass\n",
+        STEPS,
+    ),
+    Mutant(
+        "hashes of another secret are not known",
+        "if sealed is not None and sealed.seal == self.seal:",
+        "if sealed is not None:",
+        UNIT,
+    ),
+    Mutant(
+        "the audit is not clean before it is asked again",
+        "        for name in state.erasing.untold\n",
+        "        for name in ()\n",
+        STEPS,
+    ),
+    Mutant(
+        "every copy of a ledger has its secret",
+        "        latest = latest.with_secret(secret)  # each",
+        "        # each",
+        STEPS,
+    ),
+    Mutant(
+        "who is overtaken sees that it is done",
+        '        if done is None or done.status != "done":\n            raise',
+        "        if True:\n            raise",
+        STEPS,
+    ),
+)

@@ -1,0 +1,99 @@
+"""Rows at thousands of coordinates: left out, kept or doubted exactly, by a small plan."""
+
+import hashlib
+
+import pytest
+from pyspark.sql import functions as F
+
+from tideline.model.offsets import CoordinateRange, by_log
+from tideline.model.spark_job import SparkJob
+from tideline.spark.coordinates import marked, within
+from tideline.spark.raw_rows import write_files
+
+TOPIC = "11111111-1111-4111-8111-111111111111"
+OTHER = "22222222-2222-4222-8222-222222222222"
+RUNS = 20_000
+PLAN = 100_000
+"""Characters; a term for each of the runs would take more than a million."""
+
+
+def runs(count, topic_id=TOPIC, generation=0, partition=0, every=5, long=3):
+    return tuple(
+        CoordinateRange("t", topic_id, generation, partition, n * every, n * every + long)
+        for n in range(count)
+    )
+
+
+@pytest.fixture
+def rows(spark):
+    """Two topics, two generations, two partitions, each with as many offsets as have runs."""
+    several = spark.session.range(RUNS * 5).select(F.col("id").alias("offset"))
+    for name, values in (
+        ("topic_id", (TOPIC, OTHER)),
+        ("generation", (0, 1)),
+        ("partition", (0, 1)),
+    ):
+        several = several.withColumn(name, F.explode(F.array(*map(F.lit, values))))
+    return several
+
+
+@pytest.mark.parametrize(
+    "ranges",
+    [
+        (),
+        runs(3),
+        runs(RUNS),
+        (*runs(30, long=1), *runs(30, OTHER, 1, 1)),
+        (
+            *runs(25),
+            CoordinateRange("t", TOPIC, 0, 0, 1_000, 90_000),
+            *runs(25, every=4000, long=3),
+        ),
+    ],
+    ids=["none", "few", "20,000 runs of three", "of two logs", "a long one among short ones"],
+)
+def test_rows_are_marked_and_kept_exactly(rows, ranges):
+    """Of any number of ranges, overlapping ones too: each row once, marked or not, and no other."""
+    wanted = {
+        (log.topic_id, log.generation, log.partition): sum(len(r) for r in found)
+        for log, found in by_log(ranges).items()
+    }
+    by = ("topic_id", "generation", "partition")
+    found = rows.transform(marked("is_at", ranges))
+    assert found.count() == RUNS * 5 * 8
+    for chosen in (found.where("is_at"), rows.transform(within(ranges))):
+        counts = (
+            chosen.groupBy(*by).agg(F.count_distinct("offset").alias("n"), F.count("*")).collect()
+        )
+        assert {tuple(r[:3]): r["n"] for r in counts} == wanted
+        assert all(r[3] == r["n"] for r in counts)
+        plan = chosen._jdf.queryExecution().toString()
+        assert len(plan) < PLAN
+
+
+def test_a_run_leaves_out_what_was_erased_and_reports_what_is_refused(rows, tmp_path):
+    """20,000 runs of erased records, and as many doubted ones, of which some have an erased key."""
+    job = SparkJob(
+        *("s", "r", "p", str(tmp_path / "t"), "landed-p-1", ("topic_id",), "read_committed"),
+        (CoordinateRange("t", TOPIC, 0, 0, 0, RUNS * 5),),
+        {},
+        erased=runs(RUNS),
+        doubted=runs(RUNS, generation=1),
+        hashes=(hashlib.sha256(b"\x01key 7").hexdigest(),),
+        secret="01",
+    )
+    given = rows.where(f"topic_id = '{TOPIC}' AND partition = 0").select(
+        F.concat(F.lit("key "), F.col("offset") % 10).cast("binary").alias("key"),
+        F.lit(None).cast("binary").alias("value"),
+        F.lit("t").alias("topic"),
+        *("topic_id", "generation", "partition", "offset"),
+    )
+    result = write_files(given, job)
+    refused = RUNS * 5 // 10
+    assert result.rows == RUNS * 2 + RUNS * 5 - refused
+    assert sum(len(r.offsets) for r in result.refused) == refused
+    written = rows.sparkSession.read.parquet(str(tmp_path / "t" / "landed-p-1"))
+    assert written.count() == result.rows
+    assert not [n for n in written.columns if n.startswith("_tideline")]
+    assert written.where("generation = 0 AND offset % 5 < 3").count() == 0
+    assert written.where("generation = 1 AND offset % 10 = 7").count() == 0
