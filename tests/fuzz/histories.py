@@ -40,6 +40,8 @@ class Profile:
         forgets: Whether rows of keys that are gone may be dropped.
         renames: Whether a column may lack whose name is another in the current table.
         maps: Whether there are values in a map.
+        keys: How many there are.
+        lacks: How likely a column's value does not come.
     """
 
     orders: tuple[str, ...] = ("offset",)
@@ -58,21 +60,24 @@ class Profile:
     forgets: bool = False
     renames: bool = False
     maps: bool = False
+    keys: tuple[int, ...] = (4, 12, 30)
+    lacks: tuple[float, ...] = (0, 0.2, 0.5)
 
 
 PROFILES = {
     "plain": Profile(partitions=3, rewrites=0.4, forgets=True, drops=0.1),
-    "eras": Profile(partitions=2, eras=5, rewrites=0.2, drops=0.2),
+    "eras": Profile(partitions=2, eras=5, rewrites=0.2, drops=0.2, lacks=(0,)),
     "truncates": Profile(truncates=0.5, rewrites=0.2),
-    "growth": Profile(truncates=0.6, grows=0.5),
+    "growth": Profile(truncates=0.6, grows=0.5, keys=(60,), lacks=(0,)),
     "incarnations": Profile(partitions=2, eras=4, truncates=0.3, grows=0.2, rewrites=0.2),
-    "snapshots": Profile(partitions=4, skew=0.1, snapshots=0.5),
+    "snapshots": Profile(partitions=4, skew=0.2, snapshots=0.7, keys=(8, 16), lacks=(0, 0.2)),
     "keys": Profile(
         partitions=2,
         ansi=True,
         kinds=("decimal", "decimal+text", "fraction+integer", "whole+date+text"),
+        lacks=(0,),
     ),
-    "forged": Profile(partitions=2, forges=0.7),
+    "forged": Profile(partitions=2, forges=0.9, lacks=(0,)),
     "time": Profile(
         orders=("time",), partitions=3, truncates=0.3, moves=0.3, skew=0.3, rewrites=0.2
     ),
@@ -137,11 +142,11 @@ def make_history(seed: int, profile: str, folds: int = 3) -> History:
     options = {
         "profile": profile,
         "key": random.choice(chosen.kinds or [*keys.KEYS]),
-        "keys": random.choice([4, 12, 30]),
+        "keys": random.choice(chosen.keys),
         "buckets": random.choice([1, 2, 3]),
         "order": order,
         "keeps": not (chosen.forgets and order == "offset" and random.random() < 0.3),
-        "lacks": random.choice([0, 0.2, 0.5]),
+        "lacks": random.choice(chosen.lacks),
         "maps": chosen.maps,
     }
     return History(seed, options, tuple(_Drawing(random, chosen, options, folds).events()))
@@ -209,7 +214,7 @@ class _Drawing:
         if self._is(p.snapshots):
             mark = self.random.choice(["whole", "whole", "whole", "cut off", "incremental"])
             yield ("snapshot", self._seed(), self._step(), mark)
-            if self._is(p.skew * 3):
+            if self._is(p.skew):
                 yield ("time", -self.random.randrange(5000))
 
     def _produced(self, count: int) -> Iterator[Event]:

@@ -136,7 +136,7 @@ class _World:
         more: dict[str, Any] = {"source_at": None} if value % 997 == 0 else {}
         at = self.topic.home(key) + move
         self.topic.append(at, op, key, value=value, lacks=tuple(lacking), **more)
-        self.topic.alive.add(key)
+        self.topic.alive.add(key % len(self.topic.pool))
 
     def on_delete(self, key: int, move: int, kind: str) -> None:
         at = self.topic.home(key) + move
@@ -144,7 +144,7 @@ class _World:
             self.topic.append(at, "d", key)
         if kind != "d":
             self.topic.append(at, None, key)
-        self.topic.alive.discard(key)
+        self.topic.alive.discard(key % len(self.topic.pool))
 
     def on_truncate(self, partition: int) -> None:
         self.topic.append(partition, "t", None)
@@ -155,7 +155,7 @@ class _World:
 
     def on_lose(self, key: int) -> None:
         """A delete of which nobody tells."""
-        self.topic.alive.discard(key)
+        self.topic.alive.discard(key % len(self.topic.pool))
 
     def on_snapshot(self, seed: int, step: int, mark: str) -> None:
         self.topic.snapshot(seed, step, mark)
@@ -339,7 +339,7 @@ class _World:
 
     def on_forge(self, kind: str, seed: int) -> None:
         """What others change is found by a look, and halts a fold of these rows."""
-        if self.folded is None or not self.lake.forge(kind, seed):
+        if self.folded is None or not self.lake.rows() or not self.lake.forge(kind, seed):
             return
         try:
             found = self.lake.check()

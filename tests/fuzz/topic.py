@@ -130,6 +130,7 @@ class Topic:
         """One record at the end of a log of the newest incarnation."""
         era = self.eras[-1]
         partition %= len(era.ends)
+        key = None if key is None else key % len(self.pool)
         place = (len(self.eras) - 1, era.generations[partition], partition, era.ends[partition])
         era.ends[partition] += 1
         more.setdefault("source_at", self.clock.replace(microsecond=0))  # of many one second
@@ -138,7 +139,7 @@ class Topic:
 
     def home(self, key: int) -> int:
         """The partition that a key's records go to, as a partitioner would say."""
-        era = self.eras[-1]
+        era, key = self.eras[-1], key % len(self.pool)
         return era.homes.setdefault(key, key % len(era.ends))
 
     def snapshot(self, seed: int, step: int, mark: str) -> None:
