@@ -138,13 +138,16 @@ def _unplaced(plan: FoldPlan, topic_ids: Sequence[str]) -> tuple[str, ...]:
     By offsets one says which changes of its own partition it ends, and none of another one's.
     Partitions count, not records: those of another one may come at any time.
     """
-    if plan.order == "sequence":
-        return ("all rows went (op t)",) if topic_ids else ()
     if plan.order == "time":
         return ()
     known, covered = dict(plan.partitions), partition_counts(r.identity for r in plan.covered)
     counts = [max(known.get(i, 1), covered.get(i, 1)) for i in sorted(topic_ids)]
-    return tuple(f"all rows went (op t), in a topic of {n} partitions" for n in counts if n > 1)
+    least = 1 if plan.order == "sequence" else 2  # by a declared order none has a place
+    return tuple(
+        f"all rows went (op t), in a topic of {n} partition{'s'[: n - 1]}"
+        for n in counts
+        if n >= least
+    )
 
 
 def _changes(

@@ -34,6 +34,9 @@ from tideline.folding.spark.changes import (
 from tideline.model.current import BUCKET, COORDINATES, IS_DELETED, Barrier, FoldPlan
 from tideline.model.decoding import UNAVAILABLE
 
+_MOST = (datetime.max.replace(tzinfo=UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(0, 0, 1)
+_LEAST = (datetime(1970, 1, 1, tzinfo=UTC) - datetime.min.replace(tzinfo=UTC)) // timedelta(0, 0, 1)
+"""Microseconds from 1970 to the last and to the first year of Python's times."""
 _OLD = "_tideline_old_"
 HAS_OLD, TAKES, IS_GONE = "_tideline_has_old", "_tideline_takes", "_tideline_is_gone"
 IS_SWEPT = "_tideline_is_swept"
@@ -181,9 +184,11 @@ def is_in_doubt(plan: FoldPlan, barrier: Barrier | None) -> Column:
 def last_truncate(changes: DataFrame) -> Barrier:
     """The last change that said that all rows are gone; there is one.
 
-    Its time comes as a number: a time that Spark hands to Python is in the driver's own zone.
+    Its time comes as a number: a time that Spark hands to Python is in the driver's own zone. One
+    that Python cannot hold becomes the nearest one that it can.
     """
-    micros = F.unix_micros("timestamp").alias("micros")
+    known = F.greatest(F.least(F.unix_micros("timestamp"), F.lit(_MOST)), F.lit(-_LEAST))
+    micros = known.alias("micros")
     last = F.max_by(F.struct(*COORDINATES[:-1], micros), F.col(ORDER)).alias("last")
     row = changes.filter(F.col(IS_TRUNCATE)).agg(last).collect()[0]["last"].asDict()
     at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=row.pop("micros"))
