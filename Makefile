@@ -109,6 +109,9 @@ soak: setup-tests  ## Everything at once in a seeded order: SEED=1 MINUTES=10 LE
 simulation: $(TESTS_READY)  ## Random histories in a simulated world: SEED=1 MINUTES=10
 	PYTHONPATH=plugins:. $(BIN)/python -m tests.simulation --seed $(or $(SEED),1) --minutes $(or $(MINUTES),10)
 
+fuzz: setup-tests  ## Random histories of changes, folded by a real Spark, against a definition: SEED=1 MINUTES=10
+	PYTHONPATH=plugins:dags:spark_jobs:. $(BIN)/python -m tests.fuzz --seed $(or $(SEED),1) --minutes $(or $(MINUTES),10)
+
 bench: setup-tests  ## Against the peers, hours; goes on where it was cut off; writes docs/benchmarks.md
 	$(LOCKED) -r requirements/bench.txt
 	PYTHONPATH=plugins:dags:spark_jobs:. $(BIN)/python -m bench $(NAMES)
@@ -204,4 +207,4 @@ audit-dependencies: setup-tests  ## Ask osv.dev for advisories about every packa
 clean:  ## Remove the environment and caches of this checkout
 	rm -rf .venv .kill-matrix .catalog .lineage .mypy_cache .pytest_cache .test-results .ruff_cache .hypothesis .import_linter_cache .site build dist plugins/*.egg-info spark-warehouse
 
-.PHONY: help setup setup-tests demo up down check test-light test-values test-histories test test-faults test-connect test-cluster test-compose test-store test-wheel test-canary test-browser test-cdc test-lineage test-catalog soak simulation bench bench-quick mutants kill-matrix lint docs format schema reference lock wheel bill-of-materials audit-dependencies clean bench-executors bench-fold bench-expectations bench-erase pins metrics
+.PHONY: help setup setup-tests demo up down check test-light test-values test-histories test test-faults test-connect test-cluster test-compose test-store test-wheel test-canary test-browser test-cdc test-lineage test-catalog soak simulation fuzz bench bench-quick mutants kill-matrix lint docs format schema reference lock wheel bill-of-materials audit-dependencies clean bench-executors bench-fold bench-expectations bench-erase pins metrics
