@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tideline.folding.rules import are_reordered, newest_logs
 from tideline.ledger.state import Control, LedgerState
 from tideline.model.current import Folding
-from tideline.model.head import Head, PartitionPosition
+from tideline.model.head import PartitionPosition
 from tideline.model.offsets import Coverage, OffsetRange, PartitionIdentity
 
 IDS = [str(UUID(int=n)) for n in (3, 1, 2)]
