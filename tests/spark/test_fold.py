@@ -124,6 +124,22 @@ def test_a_value_of_before_all_rows_went_fills_nothing(folds):
         holds(folds)
 
 
+def test_all_rows_go_twice(folds):
+    """In several portions or in one: a row that is gone stands where the last truncate does."""
+    folds.has(change(0, "a", "c"), change(1, "b", "d"), change(2, None, "t"), change(3, "c", "c"))
+    folds.has(change(4, None, "t"), change(5, "d", "c"), change(6, None, "t"), change(7, "e", "c"))
+    tables = []
+    for portions in ([at(0, 8)], [at(0, 3), at(3, 5), at(5, 8)], [at(3, 5), at(0, 3), at(5, 8)]):
+        folds.head, folds.files = Folding(), {}
+        for portion in portions:
+            folds.fold([portion])
+        holds(folds)
+        tables.append((folds.table().keys(), folds.head.buckets))
+    assert tables[0] == tables[1] == tables[2]
+    found = {k: row["offset"] for k, row in folds.table().items()}
+    assert found == {"a": 6, "b": 1, "c": 6, "d": 6, "e": 7}
+
+
 @pytest.mark.parametrize("came", ["with the records", "later", "with the topic"])
 def test_all_rows_of_one_partition_say_nothing_of_another_one(folds, came):
     """A topic that has several partitions is told, whether these have records or not."""

@@ -209,7 +209,7 @@ class Folds:
         log, found = sorted(rows, key=self._order), {}
         for row in log:
             if row["op"] == "t":
-                found = {k: gone(old, row) for k, old in found.items()}
+                found = {k: truncated(old, row) for k, old in found.items()}
             elif row["k"] is not None:
                 found[row["k"]] = self._after(found.get(row["k"]), row)
         return found
@@ -239,6 +239,13 @@ def gone(before, row):
     names = ("topic_id", "generation", "partition", "offset", "timestamp")
     values = {"v": None, "w": None, "unavailable_columns": None, "is_deleted": True}
     return {n: row[n] for n in names} | values
+
+
+def truncated(before, row):
+    """A row that went with all others: the last change that says so counts."""
+    if before["is_deleted"] and not before.get("is_truncated"):
+        return before
+    return gone(None, row) | {"is_truncated": True}
 
 
 def place(row):

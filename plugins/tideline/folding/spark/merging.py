@@ -96,7 +96,19 @@ def beside(
     if barrier is None:
         return joined.withColumn(IS_GONE, F.lit(False))
     at = order_of(plan, {n: _chosen(n) for n in placing(plan)})
-    return joined.withColumn(IS_GONE, is_truncated(plan, barrier, at) & ~_chosen(IS_DELETED))
+    # One that the truncate of before has ended goes with the last one, as it does in a fold anew.
+    ends = ~_chosen(IS_DELETED) | _stands_at(plan.barrier)
+    return joined.withColumn(IS_GONE, is_truncated(plan, barrier, at) & ends)
+
+
+def _stands_at(barrier: Barrier | None) -> Column:
+    """Whether what counts is a row that this truncate has ended."""
+    if barrier is None:
+        return F.lit(False)
+    found = F.lit(True)
+    for name in COORDINATES[:-1]:
+        found &= _chosen(name) == F.lit(getattr(barrier, name))
+    return found
 
 
 def same_key(plan: FoldPlan, rows: DataFrame, prefix: str) -> list[Column]:
