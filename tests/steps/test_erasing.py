@@ -186,6 +186,43 @@ def test_a_raw_key_proves_nothing_of_a_record_that_was_never_read(typed):
     assert typed.offsets() == [3, 6, 8]
 
 
+def test_later_records_are_not_refused_by_a_key_that_somebody_else_has(typed):
+    """Also where that one's record was never read: it stays, and its later ones come."""
+    run = typed.open("erase")
+    keys = AskedKeys(tuple({"essay": f"key-{n}"} for n in range(5)))
+    with pytest.raises(BadInput, match="stand for other records as well"):
+        plan_erasure(run, tables_of(run), EraseRequest(keys, "asked", "ann", is_future=True))
+
+
+def test_rows_that_no_run_has_verified_are_not_erased(landed):
+    """Their coordinates may be another record's, once their run is settled."""
+    landed.send(9)
+    landed.commit("cut off")
+    with pytest.raises(StreamBusy, match="3 of these records stand in rows that no run has"):
+        erased(landed)
+    landed.run("later")
+    assert erased(landed).records == 37
+
+
+def test_a_table_of_before_that_is_away_when_an_erasure_goes_on_is_named(typed, monkeypatch):
+    first = typed.decoded
+    typed.readdress()
+    typed.send(1)
+    typed.run("elsewhere")
+
+    def cut_off(place):
+        if place == "erase:begun":
+            raise SystemExit
+
+    monkeypatch.setattr("tideline.operations.erasing.reach", cut_off)
+    with pytest.raises(SystemExit):
+        by_text(typed)
+    monkeypatch.undo()
+    first.table_id = None
+    (made,) = goes_on(typed)
+    assert "the decoded table of before at /lake/s_decoded: nothing is there" in str(made.unreached)
+
+
 def test_a_record_that_is_in_no_table_any_more_is_undecided_as_well(typed):
     """A dropped tombstone whose key no decoded record has; or one that was let go."""
     typed.decoded.add_foreign(

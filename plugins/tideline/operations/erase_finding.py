@@ -129,6 +129,7 @@ class FoundRecords:
         undecided: Where records are whose bytes hold a key, and that nothing proves to be of it.
         unknown: How many records of a table no column tells, these included.
         older: The other changes of the current table's keys.
+        keyless: How many of them have no key of Kafka's.
     """
 
     ranges: tuple[CoordinateRange, ...]
@@ -137,6 +138,7 @@ class FoundRecords:
     undecided: tuple[CoordinateRange, ...] = ()
     unknown: Mapping[TableRole, int] = field(default_factory=dict)
     older: Histories = Histories()  # noqa: RUF009
+    keyless: int = 0
 
 
 def read_keys(path: Path) -> tuple[Key, ...]:
@@ -182,17 +184,14 @@ def find_records(
     raw = [{"key": key.hex()} for key in asked.raw_keys]
     found |= {place_of(row) for table in tables["raw"] for row in _rows_with(table, raw)}
     names = () if asked.raw_keys else {name for key in asked.keys for name in key}
-    older = histories(run, state, found, names)
-    if asked.whole_keys:
-        found |= older.others
     bad = _quarantined(tables["quarantine"])
-    told = _raw_keys(run, found - {*bad}, head)
-    named = {k for k in told.values() if k[0] is not None}
-    claimed, shared = _claimed(tables, found, named, head)
-    if not {name for key in asked.keys for name in key} <= {*key_of(state)}:
-        # the columns are not made of it: only what has nothing but this key is told by it
-        rows = run.table.rows_at(ranges_of(claimed, head), ("value",)) if claimed else ()
-        claimed = {place_of(row) for row in rows if row["value"] is None}
+    while True:  # a record that its raw key tells may be the last change of another key
+        told = _raw_keys(run, found - {*bad}, head)
+        claimed, shared = _told_by_raw_keys(run, asked, state, tables, found, told)
+        older = histories(run, state, found | claimed, names)
+        if not asked.whole_keys or older.others <= found | claimed:
+            break
+        found |= claimed | older.others
     found |= claimed
     own = {key for key in told.values() if key[0] not in shared}
     hashes = {record_hash(state.erasing.secret, key, value) for key, value in own}
@@ -212,7 +211,27 @@ def find_records(
         ranges_of(held, head),
         {"quarantine": in_quarantine, "raw": len(left) - in_quarantine},
         older,
+        sum(key is None for key, _ in told.values()),
     )
+
+
+def _told_by_raw_keys(
+    run: RunContext,
+    asked: AskedKeys,
+    state: LedgerState,
+    tables: ByRole,
+    found: set[Place],
+    told: Mapping[Place, Record],
+) -> tuple[set[Place], set[bytes | None]]:
+    """Records that nothing but their raw key tells, and the raw keys of records that stay."""
+    named = {k for k in told.values() if k[0] is not None}
+    claimed, others, shared = _claimed(tables, found, named, state.head)
+    if not {name for key in asked.keys for name in key} <= {*key_of(state)}:
+        # the columns are not made of it: only what has nothing but this key is told by it
+        rows = run.table.rows_at(ranges_of(claimed, state.head), ("value",)) if claimed else ()
+        claimed = {place_of(row) for row in rows if row["value"] is None}
+    stay = {key for place, key in others.items() if place not in claimed}
+    return claimed, shared | stay
 
 
 def _by_role(run: RunContext, former: Former) -> ByRole:
@@ -316,19 +335,24 @@ def _raw_keys(run: RunContext, found: set[Place], head: Head) -> dict[Place, Rec
 
 def _claimed(
     tables: ByRole, found: set[Place], told: set[Record], head: Head
-) -> tuple[set[Place], set[bytes | None]]:
-    """Records of the same raw keys that are nowhere decoded, and the keys that others have."""
+) -> tuple[set[Place], dict[Place, bytes | None], set[bytes | None]]:
+    """Records of the same raw keys that are nowhere decoded.
+
+    Returns:
+        These; all others of these raw keys, with their key; and the keys that decoded ones have.
+    """
     keys = [{"key": key.hex()} for key, _ in told if key is not None]
     rows = tables["raw"][0].rows_with(keys, (*COORDINATES, "key")) if keys else []
+    others: dict[Place, bytes | None]
     others = {place_of(row): row["key"] for row in rows if place_of(row) not in found}
     if not others:
-        return set(), set()
+        return set(), {}, set()
     decoded = set[Place]() if tables["decoded"] else {*others}  # or raw keys were asked for
     for table in tables["decoded"]:
         typed = table.rows_at(ranges_of({*others}, head), ("is_tombstone",))
         decoded |= {place_of(row) for row in typed if not row["is_tombstone"]}
     shared: set[bytes | None] = {others[place] for place in decoded & {*others}}
-    return {place for place, key in others.items() if key not in shared}, shared
+    return {place for place, key in others.items() if key not in shared}, others, shared
 
 
 def in_table(

@@ -11,7 +11,7 @@ ledger has coordinates and keyed hashes, and never a key.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -22,6 +22,7 @@ from tideline.documents import dump
 from tideline.errors import (
     AttemptFenced,
     BadInput,
+    Halted,
     ServiceAway,
     StreamBusy,
     TidelineError,
@@ -34,7 +35,16 @@ from tideline.landing.table_commit import Target, commit_checked, remove
 from tideline.ledger.state import LedgerState
 from tideline.model.erasing import ERASURE, Erasure, SealedErasure
 from tideline.model.maintenance import TableRole
-from tideline.model.offsets import Intervals, PartitionIdentity, as_ranges, missing, union
+from tideline.model.offsets import (
+    CoordinateRange,
+    Intervals,
+    PartitionIdentity,
+    as_ranges,
+    missing,
+    subtract,
+    total,
+    union,
+)
 from tideline.model.wording import reason_problem
 from tideline.operations.erase_finding import (
     AskedKeys,
@@ -43,7 +53,7 @@ from tideline.operations.erase_finding import (
     in_table,
     still_in_kafka,
 )
-from tideline.operations.erase_history import Histories
+from tideline.operations.erase_history import Histories, key_of
 from tideline.operations.former_tables import Former, open_former
 from tideline.operations.maintenance import Tables, Upkeep
 from tideline.operations.reading import audit_stream
@@ -130,14 +140,47 @@ def plan_erasure(run: RunContext, tables: Tables, asked: EraseRequest) -> EraseP
             f"--future: {found.shared} of Kafka's keys of these records stand for other records as"
             " well, so later ones cannot be told by them. Nothing was changed"
         )
-    if asked.is_future and found.ranges and not found.hashes:
-        raise BadInput("--future: these records have no key of Kafka's. Nothing was changed")
+    if asked.is_future and found.ranges and (found.keyless or not found.hashes):
+        raise BadInput(
+            f"--future: {found.keyless or len(found.ranges)} of these records have no key of"
+            " Kafka's, so later ones cannot be told by it. Nothing was changed"
+        )
+    if found.shared:
+        unreached += (
+            f"records of {found.shared} of Kafka's keys that other records have as well: where the"
+            " log is cut and read again in a new generation, nothing tells them; erase them again",
+        )
     if not found.ranges:
         return ErasePlan(None, found, before, undecoded)
+    _refuse_unverified(run, state, found.ranges)
     erasure = _drafted(run, _there(tables, former), state, asked, found)
     _refuse_many(tables, erasure.records, asked.most)
     erasure = replace(erasure, keys=hashes, hashes=found.hashes, unreached=unreached)
     return ErasePlan(erasure, found, before, undecoded)
+
+
+def _refuse_unverified(
+    run: RunContext, state: LedgerState, ranges: Sequence[CoordinateRange]
+) -> None:
+    """Make sure that the rows are those of the ledger's logs.
+
+    Rows that no run has verified may go again, and be of another log: then the coordinates are
+    somebody else's records.
+
+    Raises:
+        Halted: An incident about them is open.
+        StreamBusy: Their run is to be finished first.
+    """
+    version, covered = run.table.observe().version, state.head.covered
+    there = {} if version is None else run.table.landed(ranges, version)
+    unverified = (subtract(h.offsets, covered.get(i, ())) for i, h in there.items())
+    rows = sum(map(total, unverified))
+    if not rows:
+        return
+    what = f"{rows} of these records stand in rows that no run has verified; nothing was changed."
+    if state.control.incidents:
+        raise Halted(f"{what} Next: decide {state.control.incidents[0].incident_id}, then erase")
+    raise StreamBusy(f"{what} Next: let the stream's next run finish them, then erase")
 
 
 def _check_ledger(run: RunContext) -> None:
@@ -197,7 +240,9 @@ def _drafted(
         is_now=asked.is_now,
         is_anew=state.folding.layout is not None and _may_hold_values_of_before(run),
         undecided=found.undecided,
-        is_partial=run.current is None and run.typed is not None and found.shared > 0,
+        is_partial=run.current is None
+        and run.typed is not None
+        and not {n for key in asked.keys.keys for n in key} <= {*key_of(state)},
     )
 
 
@@ -322,7 +367,9 @@ def _go_on(run: RunContext, tables: Tables, erasure: Erasure, held: ExitStack) -
         held: The leases under which rows are taken out; given back afterwards.
     """
     try:
-        former, _ = open_former(run)
+        former, left = open_former(run)
+        every = dict.fromkeys((*erasure.unreached, *left))
+        erasure = replace(erasure, unreached=tuple(every))
         with held:
             if erasure.status == "begun":
                 erasure = _take_out(run, _there(tables, former), erasure)
