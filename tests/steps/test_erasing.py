@@ -1,6 +1,7 @@
 """What is erased stays out, and nobody else's record goes with it."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -299,6 +300,20 @@ def test_files_go_when_their_time_has_come_and_not_before(landed):
     landed.clock.milliseconds += 169 * 3_600_000
     assert [e.status for e in goes_on(landed)] == ["done"]
     assert goes_on(landed) == ()
+
+
+def test_a_retention_that_has_grown_since_is_waited_for(landed):
+    """The files are there still, so the erasure is not done."""
+    erased(landed)
+    landed.configure(maintenance={"vacuum_hours": 720})
+    landed.clock.milliseconds += 169 * 3_600_000
+    (waits,) = goes_on(landed)
+    assert (waits.status, waits.due_at > waits.removed_at + timedelta(hours=719)) == (
+        "removed",
+        True,
+    )
+    landed.clock.milliseconds += 552 * 3_600_000
+    assert [e.status for e in goes_on(landed)] == ["done"]
 
 
 def test_nobody_erases_beside_a_landing(landed):

@@ -526,6 +526,11 @@ def _finish(run: RunContext, there: Former, erasure: Erasure) -> Erasure:
         reach("erase:removed")
     if erasure.due_at > now():
         return erasure
+    if not erasure.is_now:  # a table or the stream may ask for more than it did then
+        kept_now = max((_kept_hours(run, table) for _, table in there), default=0)
+        due_at = (erasure.removed_at or erasure.begun_at) + timedelta(hours=kept_now)
+        if due_at > now():
+            return _noted(run, replace(erasure, due_at=due_at))
     with _as_writer(run):
         for role, table in there:
             upkeep = Upkeep(replace(run, table=table), role, table)
