@@ -356,6 +356,21 @@ def test_a_topic_may_have_thousands_of_partitions(spark, tmp_path):
     assert (folds.head.live, folds.head.deleted) == (750, 0)
 
 
+def test_a_topic_of_thousands_of_partitions_may_come_back(folds):
+    """Of each partition the generation tells the stay; no condition stands for each of them."""
+    partitions = range(3000)
+    back = tuple(PartitionIdentity(ID, 1, n) for n in partitions)
+    folds.plan |= {"eras": (ID, OTHER_ID, ID), "returns": back}
+    some = (0, 1, 2999)
+    folds.has(*(change(0, str(n), "c", "first", partition=n) for n in some))
+    folds.has(*(change(0, str(n), "u", "other", partition=n, topic_id=OTHER_ID) for n in some))
+    folds.has(change(0, "0", "u", "back", generation=1), change(1, "1", "d", partition=1))
+    ranges = [at(0, 2, n, g) for n in some for g in (0, 1)]
+    folds.fold([*ranges, *(at(0, 1, n, topic_id=OTHER_ID) for n in some)])
+    holds(folds)
+    assert [folds.table()[str(n)]["v"] for n in some] == ["back", "other", "other"]
+
+
 LOGS = int(os.environ.get("TIDELINE_TEST_LOGS", "80"))
 """In each of the four ways."""
 

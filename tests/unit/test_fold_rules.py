@@ -24,6 +24,7 @@ from tideline.model.offsets import (
     Incarnations,
     OffsetRange,
     PartitionIdentity,
+    PlaceInLog,
     PlannedRange,
     TopicPartition,
 )
@@ -156,6 +157,21 @@ def test_what_comes_below_has_all_folded_anew(work, below):
     for due in (Due((work,), ()), Due((), (work,))):
         assert comes_below(due, floors, ORDER) == below
         assert not comes_below(due, (), ORDER)
+
+
+def test_each_range_is_held_against_its_own_floor(monkeypatch):
+    """A topic may have thousands of partitions, and each of them a floor and a range."""
+    asked, compare = [], PlaceInLog.shares_log
+
+    def counted(place, other):
+        asked.append(place)
+        return compare(place, other)
+
+    monkeypatch.setattr(PlaceInLog, "shares_log", counted)
+    floors = tuple(Floor(ID, 0, n, 5) for n in range(500))
+    due = Due(tuple(at(7, 9, n) for n in range(500)), ())
+    assert not comes_below(due, floors, ORDER)
+    assert len(asked) <= 4 * len(floors)
 
 
 @pytest.mark.parametrize(("count", "buckets"), [(1, 4), (3, 4), (2, 5), (4, 4), (9, 4)])

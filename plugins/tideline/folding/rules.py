@@ -158,8 +158,15 @@ def loses_a_barrier(work: Due, folding: Folding) -> bool:
 
 def comes_below(work: Due, floors: Sequence[Floor], order: Incarnations) -> bool:
     """Whether a change below floors is to be folded, or is another one, or gone."""
-    firsts = (r.identity.at(r.start_offset) for r in (*work.ranges, *work.again))
-    return any(is_below(first, floors, order) for first in firsts)
+    of_log = {(f.topic_id, f.partition): (f,) for f in floors}  # there may be thousands of both
+    return any(
+        is_below(
+            r.identity.at(r.start_offset),
+            (*floors[:1], *of_log.get((r.topic_id, r.partition), ())),
+            order,
+        )
+        for r in (*work.ranges, *work.again)
+    )
 
 
 def are_reordered(folding: Folding, order: Incarnations) -> bool:

@@ -171,9 +171,9 @@ SELECT {", ".join(named)} FROM united WHERE NOT {IS_DELETED}
 {self._lives((_LIFE,), f"{until} AS valid_to").rstrip(",")}
 SELECT {named}, {at} AS valid_from, valid_to FROM filled WHERE NOT {IS_DELETED}
 """
-        place = ", ".join(q(n) for n in (*COORDINATES[:-1],))
-        same = " AND ".join(f"u.{q(n)} = e.{q(n)}" for n in COORDINATES[:-1])
-        ended = ", ".join(f"u.{q(n)}" for n in COORDINATES[:-1])
+        place = [q(n) for n in COORDINATES[:-1]]
+        same = " AND ".join(f"u.{n} = e.{n}" for n in place)
+        ended = ", ".join(f"u.{n}" for n in place)
         return f"""WITH changed AS (
   SELECT {", ".join(self._of_typed(()))} FROM {self.typed}
 ),
@@ -188,7 +188,7 @@ ended AS (
 ),
 living AS (
   SELECT u.*, coalesce(e.{_LIFE}, 0) AS {_LIFE}, t.{_UNTIL} FROM changed AS u
-  LEFT JOIN (SELECT {place}, {_LIFE} FROM ended) AS e ON {same}
+  LEFT JOIN (SELECT {", ".join(place)}, {_LIFE} FROM ended) AS e ON {same}
   LEFT JOIN (SELECT {_LIFE} AS {_LAST}, {_UNTIL} FROM truncated) AS t ON t.{_LAST} = e.{_LIFE}
   WHERE ({self._is_key()})
 ),

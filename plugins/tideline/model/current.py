@@ -228,14 +228,13 @@ def is_below(place: PlaceInLog, floors: Iterable[PlaceInLog], incarnations: Inca
     Args:
         floors: All of one incarnation, at most one for each partition.
     """
-    mine = incarnations.of(place.identity)
-    for floor in floors:
-        era = incarnations.of(floor.identity)
-        if mine is not None and era is not None and mine < era:
-            return True
-        if place.shares_log(floor) and place.is_before(floor):
-            return True
-    return False
+    known = tuple(floors)
+    if not known:
+        return False
+    mine, theirs = (incarnations.of(p.identity) for p in (place, known[0]))
+    if mine is not None and theirs is not None and mine < theirs:
+        return True
+    return any(place.shares_log(floor) and place.is_before(floor) for floor in known)
 
 
 ERA = "era"

@@ -13,7 +13,7 @@ meant there: the one with the highest number among those that begin at or below 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import NamedTuple, Self
@@ -135,10 +135,18 @@ class Incarnations:
         Each is a topic id, a partition (None for any), the lowest generation, and the number of the
         incarnation.
         """
-        last = {topic_id: n for n, topic_id in enumerate(self.ids)}
-        logs = {replace(log, generation=g) for log in self.returns for g in (0, log.generation)}
-        some = ((i.topic_id, i.partition, i.generation, self.of(i) or 0) for i in sorted(logs))
-        return (*((topic_id, None, 0, n) for topic_id, n in last.items()), *some)
+        stays: dict[str, list[int]] = {}
+        for n, topic_id in enumerate(self.ids):
+            stays.setdefault(topic_id, []).append(n)
+        began: dict[tuple[str, int], list[int]] = {}
+        for log in self.returns:
+            began.setdefault((log.topic_id, log.partition), []).append(log.generation)
+        some = (
+            (topic_id, partition, generation, _stay(stays[topic_id], firsts, generation))
+            for (topic_id, partition), firsts in sorted(began.items())
+            for generation in sorted({0, *firsts})
+        )
+        return (*((topic_id, None, 0, known[-1]) for topic_id, known in stays.items()), *some)
 
     def of(self, log: PartitionIdentity) -> int | None:
         """The number of the incarnation that a log belongs to, from 0; None for an unknown id."""
@@ -147,15 +155,24 @@ class Incarnations:
             return stays[0] if stays else None
         here = (log.topic_id, log.partition)
         began = [r.generation for r in self.returns if (r.topic_id, r.partition) == here]
-        # A partition that was not there in an earlier stay has its first one later.
-        first = len(stays) - 1 - len(began)
-        return stays[max(first, 0) + sum(g <= log.generation for g in began)]
+        return _stay(stays, began, log.generation)
 
     def following(self, topic_id: str, logs: Iterable[PartitionIdentity]) -> Incarnations:
         """With a topic id that is followed from now on; its logs count where it has come back."""
         returns = tuple(sorted(logs)) if topic_id in self.ids else ()
         ids = (*self.ids, topic_id)
         return replace(self, ids=ids, returns=(*self.returns, *returns))
+
+
+def _stay(stays: Sequence[int], began: Sequence[int], generation: int) -> int:
+    """In which of a topic id's stays a generation of a partition was followed.
+
+    Args:
+        began: The partition's generations with which later stays began. A partition that was not
+            there in an earlier stay has its first one later.
+    """
+    first = max(len(stays) - 1 - len(began), 0)
+    return stays[first + sum(g <= generation for g in began)]
 
 
 @dataclass(frozen=True, slots=True, order=True)

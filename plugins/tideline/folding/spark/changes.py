@@ -168,13 +168,18 @@ def era_of(plan: FoldPlan, of: Callable[[str], Column]) -> Column:
     """
     if len(plan.eras) == 1:
         return F.lit(0)
-    conditions = plan.incarnations.conditions
-    known = {topic_id: n for topic_id, partition, _, n in conditions if partition is None}
-    found = F.create_map(*(F.lit(part) for pair in known.items() for part in pair))[of("topic_id")]
-    for topic_id, partition, generation, n in conditions:
-        if partition is not None:
-            is_its = (of("topic_id") == topic_id) & (of("partition") == partition)
-            found = F.when(is_its & (of("generation") >= generation), n).otherwise(found)
+    last: dict[str, int] = {}
+    firsts: dict[tuple[int, str], dict[int, int]] = {}  # of each stay, by partition
+    for topic_id, partition, generation, n in plan.incarnations.conditions:
+        if partition is None:
+            last[topic_id] = n
+        else:
+            firsts.setdefault((n, topic_id), {})[partition] = generation
+    found = F.create_map(*(F.lit(part) for pair in last.items() for part in pair))[of("topic_id")]
+    for (n, topic_id), here in sorted(firsts.items()):
+        first = _looked_up([here.get(p, -1) for p in range(max(here) + 1)], of)
+        is_its = (of("topic_id") == topic_id) & (first >= 0) & (of("generation") >= first)
+        found = F.when(is_its, n).otherwise(found)
     return found
 
 

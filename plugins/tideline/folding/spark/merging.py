@@ -187,9 +187,9 @@ def is_in_doubt(plan: FoldPlan, barrier: Barrier | None) -> Column:
 
     So is one that says that all rows are gone, where it was not known when the row was filled.
     """
-    is_older = F.coalesce(F.col(OLDEST) < order_of(plan, _at(plan)), F.lit(False))
+    is_older = F.col(OLDEST) < order_of(plan, _at(plan))
     if barrier != plan.barrier:
-        is_older |= F.lit(True)
+        is_older = F.lit(True)
     return F.coalesce(is_older & (F.size(old(UNAVAILABLE)) > 0) & ~F.col(IS_GONE), F.lit(False))
 
 
