@@ -19,6 +19,7 @@ from tests.fuzz import keys, oracle
 from tests.fuzz.topic import Incarnation, Place, Topic
 from tests.simulation.store import MemoryStore, StoreState
 from tests.worlds.folds import runs_of
+from tests.worlds.rows import LOG
 from tideline.folding.checking import CurrentCheck, check_current
 from tideline.folding.steps import fold_changes, verify_current
 from tideline.folding.sweeping import Ghosts, find_ghosts, sweep
@@ -39,12 +40,7 @@ from tideline.table.schema import CURRENT_COORDINATES, TYPED_COORDINATES
 
 TOPIC = "orders"
 _OWN = [
-    ("topic_id", pa.string()),
-    ("generation", pa.int32()),
-    ("topic", pa.string()),
-    ("partition", pa.int32()),
-    ("offset", pa.int64()),
-    ("timestamp", pa.timestamp("us", "UTC")),
+    *LOG,
     ("is_tombstone", pa.bool_()),
     ("op", pa.string()),
     ("source_timestamp", pa.timestamp("us", "UTC")),

@@ -18,6 +18,7 @@ from deltalake import exceptions as delta_errors
 from deltalake.transaction import AddAction, RemoveAction
 from obstore.exceptions import AlreadyExistsError
 
+from tests.property.log_writer import theirs
 from tideline import delta_log
 from tideline.delta_checkpoint import DamagedLog, FilesElsewhere, NotUnderstood
 from tideline.delta_io import read_commit
@@ -191,14 +192,7 @@ def test_writers_of_both_kinds_lose_nothing(tmp_path):
                         txn = {"appId": f"w{number}", "version": n}
                         own.commit(state, [action], {"txn": txn})
                     else:
-                        table = DeltaTable(log.folder)
-                        table.create_write_transaction(
-                            [action],
-                            "append",
-                            table.schema(),
-                            partition_by=["slot"],
-                            commit_properties=CommitProperties(max_commit_retries=0),
-                        )
+                        theirs(log.folder, action, f"w{number}")
                     break
                 except (CommitTaken, delta_errors.CommitFailedError):
                     pass

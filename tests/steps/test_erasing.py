@@ -165,6 +165,19 @@ def by_text(world, *, text="key-1", plans=False, **words):
     return (plan_erasure if plans else erase)(run, tables_of(run), asked)
 
 
+def cut_off_at(place, world, monkeypatch):
+    """An erasure by text that dies there."""
+
+    def reached(there):
+        if there == place:
+            raise SystemExit
+
+    with monkeypatch.context() as patched:
+        patched.setattr("tideline.operations.erasing.reach", reached)
+        with pytest.raises(SystemExit):
+            by_text(world)
+
+
 def test_a_key_among_a_records_bytes_proves_nothing(typed):
     """Such records are listed and stay, also below a hundred; an explicit word takes them."""
     plan = by_text(typed, plans=True)
@@ -210,15 +223,7 @@ def test_a_table_of_before_that_is_away_when_an_erasure_goes_on_is_named(typed, 
     typed.readdress()
     typed.send(1)
     typed.run("elsewhere")
-
-    def cut_off(place):
-        if place == "erase:begun":
-            raise SystemExit
-
-    monkeypatch.setattr("tideline.operations.erasing.reach", cut_off)
-    with pytest.raises(SystemExit):
-        by_text(typed)
-    monkeypatch.undo()
+    cut_off_at("erase:begun", typed, monkeypatch)
     first.table_id = None
     (made,) = goes_on(typed)
     assert "the decoded table of before at /lake/s_decoded: nothing is there" in str(made.unreached)
@@ -257,15 +262,7 @@ def test_tables_at_former_addresses(typed):
 def test_a_ledger_put_back_before_the_raw_rows_went_goes_on_with_the_erasure(typed, monkeypatch):
     """The typed table's commit tells it."""
     typed.save_ledger()
-
-    def cut_off(place):
-        if place == "erase:taken":
-            raise SystemExit
-
-    monkeypatch.setattr("tideline.operations.erasing.reach", cut_off)
-    with pytest.raises(SystemExit):
-        by_text(typed)
-    monkeypatch.undo()
+    cut_off_at("erase:taken", typed, monkeypatch)
     typed.restore_ledger()
     typed.send(1)
     typed.run("later")

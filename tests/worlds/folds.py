@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 
 import fold_changes
 from tests.worlds.build import ID
+from tests.worlds.rows import LOG
 from tideline.documents import load
 from tideline.folding.rules import Due, comes_below, drops_of
 from tideline.model.current import (
@@ -35,12 +36,7 @@ from tideline.table.written_files import Manifest
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 TYPED = pa.schema(
     [
-        ("topic_id", pa.string()),
-        ("generation", pa.int32()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("timestamp", pa.timestamp("us", "UTC")),
+        *LOG,
         ("is_tombstone", pa.bool_()),
         ("op", pa.string()),
         ("unavailable_columns", pa.list_(pa.string())),
