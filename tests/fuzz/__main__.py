@@ -21,6 +21,7 @@ from pathlib import Path
 
 from devstack.spark_apps import InProcessSpark
 from tests.fuzz.histories import PROFILES, History, make_history
+from tests.fuzz.mends_out import EACH
 from tests.fuzz.play import Outcome, play
 
 
@@ -63,6 +64,8 @@ def _explored(spark: InProcessSpark, options: argparse.Namespace) -> int:
         outcome = played(spark, history)
         histories[profile] += 1
         compared.update(outcome.counts)
+        if options.each:
+            print(f"{EACH}{profile} {history.seed}: {'; '.join(kinds_of(outcome))}", flush=True)
         for kind in kinds_of(outcome):
             failed[profile, kind] += 1
             if failed[profile, kind] == 1:
@@ -115,6 +118,7 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--folds", type=int, default=3, help="in a history, about")
     parser.add_argument("--print", action="store_true", help="print what fails, to be replayed")
+    parser.add_argument("--each", action="store_true", help="a line for each history")
     parser.add_argument("--replay", metavar="FILE", help="a printed history")
     parser.add_argument("--shrink", action="store_true", help="make it as short as it fails")
     options = parser.parse_args()

@@ -34,9 +34,10 @@ class Profile:
         snapshots: How likely one is taken, before each fold.
         rewrites: How likely records are decoded otherwise, redriven or rewound, before each fold.
         forges: How likely somebody else changes the table, after each fold.
-        ansi: Whether Spark's mode changes between folds.
+        ansi: Whether others set Spark's mode and more between folds.
         kinds: Of keys; none for any.
         drops: How likely the table, or the newest ledger, is gone.
+        misorders: How likely an older version has folded in another order of incarnations.
         forgets: Whether rows of keys that are gone may be dropped.
         renames: Whether a column may lack whose name is another in the current table.
         maps: Whether there are values in a map.
@@ -57,6 +58,7 @@ class Profile:
     ansi: bool = False
     kinds: tuple[str, ...] = ()
     drops: float = 0
+    misorders: float = 0
     forgets: bool = False
     renames: bool = False
     maps: bool = False
@@ -66,7 +68,7 @@ class Profile:
 
 PROFILES = {
     "plain": Profile(partitions=3, rewrites=0.4, forgets=True, drops=0.1),
-    "eras": Profile(partitions=2, eras=5, rewrites=0.2, drops=0.2, lacks=(0,)),
+    "eras": Profile(partitions=2, eras=5, rewrites=0.2, drops=0.2, misorders=0.3, lacks=(0,)),
     "truncates": Profile(truncates=0.5, rewrites=0.2),
     "growth": Profile(truncates=0.6, grows=0.5, keys=(60,), lacks=(0,)),
     "incarnations": Profile(partitions=2, eras=4, truncates=0.3, grows=0.2, rewrites=0.2),
@@ -249,6 +251,8 @@ class _Drawing:
             yield (kind, self._seed(), random.choice([0.05, 0.3]))
         if self._is(p.drops):
             yield (random.choice(["drop", "put_back", "forget"]),)
+        if p.misorders and self._is(p.misorders):
+            yield ("misorder",)
 
     def _folded(self) -> Iterator[Event]:
         """A fold, and what one does beside it."""

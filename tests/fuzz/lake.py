@@ -224,6 +224,15 @@ class Lake:
         if len(ids) == len({*ids}):
             self.update(lambda s: replace(s, head=replace(s.head, incarnations=())))
 
+    def fold_misordered(self) -> None:
+        """All is folded anew by a ledger that has the incarnations the other way round."""
+        known = self.state.head.incarnations
+        if all(len(i.ids) == len({*i.ids}) for i in known):
+            turned = tuple(replace(i, ids=i.ids[::-1]) for i in known)
+            self.update(lambda s: replace(s, head=replace(s.head, incarnations=turned)))
+            self.fold("anew")
+            self.update(lambda s: replace(s, head=replace(s.head, incarnations=known)))
+
     def _write_typed(self) -> None:
         kinds = keys.key_types(self.topic.key)
         schema = pa.schema([*_OWN, *zip(self.key_names, kinds, strict=True), *keys.ROW.items()])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -20,6 +20,18 @@ from tideline.launch.job import SparkPort
 AT = ("topic_id", "generation", "partition", "offset", "timestamp")
 VALUES = (*keys.COLUMNS.values(), "unavailable_columns")
 _ANSI = "spark.sql.ansi.enabled"
+_OTHERS = {
+    "spark.sql.ansi.doubleQuotedIdentifiers": "true",
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.jsonGenerator.ignoreNullFields": "false",
+    "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
+    "spark.sql.parquet.binaryAsString": "true",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "LEGACY",
+    "spark.sql.parquet.writeLegacyFormat": "true",
+    "spark.sql.session.timeZone": "Pacific/Apia",
+    "spark.sql.timestampType": "TIMESTAMP_NTZ",
+}
+"""What somebody else may have set in a session."""
 
 
 class Diverged(Exception):
@@ -59,7 +71,7 @@ def play(history: History, spark: SparkPort, folder: Path) -> Outcome:
         text = f"{type(error).__name__}: {error}"
         outcome.problems.append(f"error: {text[:600]}")
     finally:
-        world.set_ansi(1)
+        world.set_settings(world.usual)
     return outcome
 
 
@@ -82,7 +94,7 @@ class _World:
         self.outcome = outcome
         self.folded: set[Place] | None = None
         self.saved: Any = None
-        self.printed: str | None = None
+        self.usual: dict[str, str] = {}
 
     def happens(self, event: Event) -> None:
         """One event."""
@@ -217,11 +229,15 @@ class _World:
     # ---- folding
 
     def on_ansi(self, mode: int) -> None:
-        self.set_ansi(mode)
+        """Somebody else has used the session, in either of Spark's modes."""
+        get = self.lake.spark.session.conf.get
+        self.usual = self.usual or {name: get(name) for name in (_ANSI, *_OTHERS)}
+        self.set_settings({_ANSI: str(bool(mode)).lower(), **_OTHERS})
 
-    def set_ansi(self, mode: int) -> None:
-        """Spark's mode."""
-        self.lake.spark.session.conf.set(_ANSI, str(bool(mode)).lower())
+    def set_settings(self, settings: Mapping[str, str]) -> None:
+        """The session's settings."""
+        for name, value in settings.items():
+            self.lake.spark.session.conf.set(name, value)
 
     def on_fold(self, decides: int) -> None:
         """A fold of what is due; where it halts rightly, somebody may decide."""
@@ -485,6 +501,12 @@ class _World:
         """The current table is gone: the next fold makes it anew."""
         self.lake.drop()
         self.folded = None
+
+    def on_misorder(self) -> None:
+        """An older version has folded all, and took the order of incarnations for another one."""
+        if self.folded is not None and self.verdict() == "folds":
+            self.lake.fold_misordered()
+            self.folded = None
 
     def on_save(self) -> None:
         """A backup of the ledger."""
