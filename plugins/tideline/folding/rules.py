@@ -30,6 +30,7 @@ from tideline.model.current import (
 )
 from tideline.model.decoding import Decoding, without_case
 from tideline.model.head import Head
+from tideline.model.incident import Finding
 from tideline.model.offsets import (
     CoordinateRange,
     Coverage,
@@ -43,6 +44,7 @@ from tideline.model.offsets import (
     subtract,
     union,
 )
+from tideline.model.wording import first_few
 from tideline.stream.schedules import next_time
 
 KEY_TYPES = ("string", "long", "integer", "boolean", "date", "timestamp", "timestamp_ntz", "binary")
@@ -331,6 +333,21 @@ def buckets_of_day(day: date, count: int, buckets: int) -> tuple[int, ...]:
         return tuple(range(buckets))
     first = day.toordinal() * count
     return tuple(sorted({n % buckets for n in range(first, first + count)}))
+
+
+def unordered(order: Order, moved: Sequence[str]) -> Finding:
+    """What is found where changes have no place in the one order.
+
+    Args:
+        order: The one that the plan has.
+        moved: Keys whose changes have none, as texts.
+    """
+    expected = "the changes of each key in one partition of the topic"
+    actual = f"changes in several: {first_few(moved)}"
+    if order == "sequence":
+        expected = "of each change a place in the order that current.sequence_by declares"
+        actual = f"changes without one: {first_few(moved)}"
+    return Finding(kind="key_moved", expected=expected, actual=actual)
 
 
 def layout_text(layout: Layout) -> str:
