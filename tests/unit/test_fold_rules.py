@@ -14,6 +14,7 @@ from tideline.folding.rules import (
     drops_of,
     is_time,
     share_now,
+    unordered,
     wrong_deletes,
     wrong_key,
 )
@@ -116,6 +117,53 @@ def test_a_key_that_no_tombstone_tells_is_refused(key, deletes, wrong):
     found = wrong_deletes(key, deletes, ["key_id", "key_other"])
     assert (found is None) == (wrong is None)
     assert found is None or found.startswith(f"{wrong} is no column of the decoded key")
+
+
+@pytest.mark.parametrize(
+    ("order", "moved", "expected", "cause", "cure"),
+    [
+        (
+            "offset",
+            ('["1"]',),
+            "the changes of each key in one partition of the topic",
+            "changes of one key stand in several partitions",
+            "find out why the key moved",
+        ),
+        (
+            "offset",
+            ("all rows went (op t), in a topic of 2 partitions",),
+            "op t in a topic of one partition only",
+            "all rows went at the source (TRUNCATE), and offsets of several partitions",
+            "decide by_time: Kafka's time orders all changes from now on",
+        ),
+        (
+            "sequence",
+            ('["1"] without at', "all rows went (op t), in a topic of 1 partition"),
+            "of each change a place in the order that current.sequence_by declares",
+            "all rows went at the source (TRUNCATE), and such a change has no value in",
+            "decide by_time: Kafka's time orders all changes from now on",
+        ),
+        (
+            "sequence",
+            ('["1"] without at',),
+            "of each change a place in the order that current.sequence_by declares",
+            "a change has no value in current.sequence_by",
+            "find out why it has none, or decide by_time: Kafka's time orders all changes",
+        ),
+    ],
+)
+def test_changes_without_an_order_are_told_with_their_own_cause_and_cure(
+    order, moved, expected, cause, cure
+):
+    found = unordered(order, moved)
+    assert (found.kind, found.expected, found.choices) == (
+        "key_moved",
+        expected,
+        ("by_time", "retry", "fail"),
+    )
+    assert found.cause.startswith(cause)
+    assert found.next_step.startswith(cure)
+    assert all(text in found.actual for text in moved)
 
 
 def identity(partition, generation=0, topic_id=ID):

@@ -51,6 +51,9 @@ KEY_TYPES = ("string", "long", "integer", "boolean", "date", "timestamp", "times
 """Types of a key's columns, and decimals: equal values have equal texts."""
 SEQUENCE_TYPES = ("string", "long", "integer", "date", "timestamp", "timestamp_ntz")
 """Types of columns that order changes, and decimals: every engine orders them alike."""
+_ALL_WENT = "all rows went (op t)"
+"""How a fold begins what it says of a truncate; what it says of a key begins with the key."""
+_BY_TIME = "Kafka's time orders all changes from now on, and nothing else does"
 _MANY_DELETED = 0.1
 """Of the table's rows; so many of keys that are gone are dropped, where they may be."""
 
@@ -342,12 +345,32 @@ def unordered(order: Order, moved: Sequence[str]) -> Finding:
         order: The one that the plan has.
         moved: Keys whose changes have none, as texts.
     """
-    expected = "the changes of each key in one partition of the topic"
-    actual = f"changes in several: {first_few(moved)}"
+    declared = "of each change a place in the order that current.sequence_by declares"
+    if any(text.startswith(_ALL_WENT) for text in moved):
+        why = "such a change has no value in current.sequence_by"
+        if order != "sequence":
+            why = "offsets of several partitions say no order"
+        return Finding(
+            kind="key_moved",
+            expected=declared if order == "sequence" else "op t in a topic of one partition only",
+            actual=first_few(moved),
+            detail=f"all rows went at the source (TRUNCATE), and {why}, so nobody knows which"
+            " changes came before; landing and decoding go on",
+            remedy=f"decide by_time: {_BY_TIME}. skipped.operations: t keeps later ones out",
+        )
     if order == "sequence":
-        expected = "of each change a place in the order that current.sequence_by declares"
-        actual = f"changes without one: {first_few(moved)}"
-    return Finding(kind="key_moved", expected=expected, actual=actual)
+        return Finding(
+            kind="key_moved",
+            expected=declared,
+            actual=f"changes without one: {first_few(moved)}",
+            detail="a change has no value in current.sequence_by; landing and decoding go on",
+            remedy=f"find out why it has none, or decide by_time: {_BY_TIME}",
+        )
+    return Finding(
+        kind="key_moved",
+        expected="the changes of each key in one partition of the topic",
+        actual=f"changes in several: {first_few(moved)}",
+    )
 
 
 def layout_text(layout: Layout) -> str:
