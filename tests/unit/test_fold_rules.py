@@ -1,9 +1,11 @@
 """When a table is folded, what is dropped from it, which buckets are looked at, what was late."""
 
+import re
 from datetime import UTC, date, datetime, timedelta
 from uuid import UUID
 
 import pytest
+import yaml
 
 from tests.worlds.build import ID, OTHER_ID
 from tideline.folding.rules import (
@@ -30,6 +32,7 @@ from tideline.model.offsets import (
     TopicPartition,
 )
 from tideline.rules.advance import late_reads
+from tideline.stream.decoding import Part
 
 NEWER = str(UUID(int=99))
 ORDER = Incarnations((OTHER_ID, ID, NEWER))
@@ -99,6 +102,10 @@ def test_a_key_that_is_called_as_a_column_of_the_table_is_refused(name):
     wrong = wrong_key([name], [{"name": name, "type": "long"}], ["at"])
     assert wrong is not None
     assert wrong.startswith(f"the current table has a column {name.lower()} of its own")
+    cure = re.search(r"(fields) of .*: (\{.*\})$", wrong)
+    assert cure is not None
+    said = yaml.safe_load(f"{{format: avro, subject: s, {cure[1]}: [{cure[2]}]}}")
+    assert Part.model_validate(said).listed[0].field == name  # the file takes it
     assert wrong_key(["sequence_1"], [{"name": "sequence_1", "type": "long"}]) is None
 
 

@@ -60,7 +60,7 @@ def taken_by_table(key: Sequence[str], sequence: Sequence[str]) -> str | None:
         if (folded := without_case(name)) in own or folded.startswith(INNER):
             return (
                 f"the current table has a column {folded} of its own. Give the field another one in"
-                f" fields of decode.key or decode.value: {{field: {name}, column: ...}}"
+                f" fields of decode.key or decode.value: {{field: {name}, as: ANOTHER}}"
             )
     return None
 
