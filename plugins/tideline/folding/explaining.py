@@ -68,21 +68,22 @@ class ExplainedKey:
         changes: All that are decoded, the last one first.
     """
 
-    key: Mapping[str, str]
+    key: Mapping[str, str | None]
     row: Mapping[str, str | None] | None
     is_deleted: bool
     changes: tuple[KeyChange, ...]
 
 
-def explain_key(run: RunContext, key: Mapping[str, str]) -> ExplainedKey:
+def explain_key(run: RunContext, key: Mapping[str, str | None]) -> ExplainedKey:
     """Look a key up in the current table and in the typed one; reads the keys of both.
 
     Args:
         run: This run; its stream has a current table.
-        key: Values by column, as texts.
+        key: Values by column, as texts; None for null.
 
     Raises:
-        BadInput: Nothing is folded, the key has other columns, or a value does not fit its column.
+        BadInput: Nothing is folded, the key has other columns, all of it is null, or a value does
+            not fit its column.
         ServiceAway: A store is away.
     """
     state = run.ledger.read()
@@ -95,6 +96,8 @@ def explain_key(run: RunContext, key: Mapping[str, str]) -> ExplainedKey:
             raise BadInput(f"--key: {not_among(column, plan.layout.key)}")
     if missing := [column for column in plan.layout.key if column not in key]:
         raise BadInput(f"--key: got no {missing[0]}; the key is {', '.join(plan.layout.key)}")
+    if all(value is None for value in key.values()):
+        raise BadInput("--key: got null alone; allowed: one value at least, or it is no key")
     assert run.typed is not None
     names = [c.name for c in plan.columns]
     found = table_of(run).rows_with([key], [*names, *COORDINATES, IS_DELETED])
