@@ -381,10 +381,7 @@ class _World:
         return self.verdict() == "folds"
 
     def _doubted(self) -> set[oracle.Key]:
-        """Keys of which the view says nothing, by its own word.
-
-        An older change that comes later, below a row that lacks a value, or that was dropped.
-        """
+        """Keys of which the view says nothing: an older change, below a row that was dropped."""
         assert self.folded is not None
         known, unfolded = [], []
         for (place, _), c in zip(self.topic.typed(), self.changes(), strict=True):
@@ -396,7 +393,7 @@ class _World:
             if row is None or c.key is None:
                 continue
             is_older = self.rules.place(c) < self.rules.place(row.change)
-            if is_older and (row.change.lacks or not (row.alive or self.keeps)):
+            if is_older and not (row.alive or self.keeps):
                 found.add(c.key)
         return found
 

@@ -13,6 +13,7 @@ from tideline.errors import AuditNotClean, FoldingHalted
 from tideline.folding import execution
 from tideline.folding.checking import check_current
 from tideline.folding.steps import fold_changes
+from tideline.model.current import Refusal
 from tideline.model.spark_job import FoldResult
 from tideline.operations.reading import audit_stream
 
@@ -54,7 +55,7 @@ def folded(memory, monkeypatch):
     memory.decode, memory.folds = memory.stream.decode, memory.stream.current
     memory.send(10)
     memory.run("lands")
-    told = FoldResult(changes=10, moved=(GONE,))
+    told = FoldResult(changes=10, refused=(Refusal("truncated", GONE),))
     monkeypatch.setattr(execution, "answer_of", lambda *_: told)
     return memory
 

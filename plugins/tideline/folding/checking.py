@@ -8,7 +8,7 @@ from typing import Literal
 from tideline.errors import BadInput, StreamBusy
 from tideline.folding.execution import look, said
 from tideline.folding.planning import plan_look
-from tideline.folding.rules import buckets_of_day, unordered
+from tideline.folding.rules import buckets_of_day, refused_changes
 from tideline.folding.tables import files_by_bucket
 from tideline.landing.context import RunContext, log, now
 from tideline.model.current import BucketState, Folding, differing
@@ -114,8 +114,8 @@ def check_current(run: RunContext, count: int | None = None) -> CurrentCheck:
         every = plan.layout.buckets
         only = () if count is None else buckets_of_day(now().date(), count, every)
         result = look(run, plan, only)
-    if result.moved:  # a look opens no incident: the next fold that meets it does
-        finding = unordered(plan.order, result.moved)
+    if result.refused:  # a look opens no incident: the next fold that meets it does
+        finding = refused_changes(plan.order, plan.deletes.untold, result.refused)
         flaw = BucketFlaw(None, "order", finding.expected, finding.actual)
         return CurrentCheck(state.folding, result.changes, (flaw,))
     known = [b for b in state.folding.buckets if not only or b.bucket in only]

@@ -18,7 +18,7 @@ from tideline.errors import (
     VerificationFailed,
 )
 from tideline.failpoints import reach
-from tideline.folding.rules import layout_text, unordered
+from tideline.folding.rules import layout_text, refused_changes
 from tideline.folding.tables import files_by_bucket, halted, section, standing, table_of
 from tideline.landing.attempts import answer_of, next_token
 from tideline.landing.context import RunContext, log
@@ -114,7 +114,7 @@ def look(run: RunContext, plan: FoldPlan, only: Sequence[int] = ()) -> FoldResul
         only: The buckets that are looked at; none for all.
 
     Returns:
-        With `moved` alone where a change has no place in the order.
+        With `refused` alone where a change has no place in the table.
     """
     version, _ = standing(run)
     there = {n: files.paths for n, files in files_by_bucket(run, version).items()}
@@ -151,7 +151,7 @@ def _folded(
     """Have Spark fold; given once more with the buckets that have to be folded anew."""
     job = _job(run, plan, {} if plan.is_anew else there, change.folder)
     result = answer_of(run, job, FoldResult)
-    if result.anew and not result.moved:
+    if result.anew and not result.refused:
         log.info("folding buckets %s anew", first_few(result.anew))
         assert run.typed is not None
         every = run.typed.decoded.files_at(plan.covered, plan.typed_version)
@@ -167,9 +167,9 @@ def _folded(
 
 
 def _refuse_moved(run: RunContext, change: TableChange, plan: FoldPlan, result: FoldResult) -> None:
-    if result.moved:
+    if result.refused:
         _discard(run, change)
-        raise halted(run, unordered(plan.order, result.moved))
+        raise halted(run, refused_changes(plan.order, plan.deletes.untold, result.refused))
 
 
 def _refuse_changed(run: RunContext, change: TableChange, job: FoldJob, result: FoldResult) -> None:

@@ -103,11 +103,12 @@ def explain_key(run: RunContext, key: Mapping[str, str | None]) -> ExplainedKey:
     found = table_of(run).rows_with([key], [*names, *COORDINATES, IS_DELETED])
     row = found[0] if found else None
     marks = ["is_tombstone"] if plan.deletes.tombstones else []
-    marks += [plan.deletes.column] if plan.deletes.column is not None else []
+    marks += [column for column, _ in plan.marks]
+    marks += ["op"] if plan.has_truncates else []
     sources = [c.source for c in plan.columns]
     marks += [c.source for c in plan.sequence]
     wanted = [*dict.fromkeys([*sources, *COORDINATES, *marks])]
-    typed = run.typed.decoded.rows_with([key], wanted)
+    typed = [c for c in run.typed.decoded.rows_with([key], wanted) if _is_of_row(plan, c)]
     typed.sort(key=lambda change: _place(plan, change), reverse=True)
     return ExplainedKey(
         key,
@@ -117,13 +118,18 @@ def explain_key(run: RunContext, key: Mapping[str, str | None]) -> ExplainedKey:
     )
 
 
+def _is_of_row(plan: FoldPlan, change: Mapping[str, Any]) -> bool:
+    """Whether a change says something of one row; as the fold has it."""
+    follows = plan.deletes.untold and plan.deletes.tombstones and change["is_tombstone"]
+    return not follows and not (plan.has_truncates and change["op"] == "t")
+
+
 def _change(plan: FoldPlan, folding: Folding, change: Mapping[str, Any]) -> KeyChange:
     identity = PartitionIdentity(change["topic_id"], change["generation"], change["partition"])
     folded = folding.covered.get(identity, ())
-    rule = plan.deletes
-    is_deleted = bool(rule.tombstones and change["is_tombstone"])
-    if rule.column is not None:
-        is_deleted |= _texts(change)[rule.column] == rule.equals
+    texts = _texts({column: change[column] for column, _ in plan.marks})
+    is_deleted = bool(plan.deletes.tombstones and change["is_tombstone"])
+    is_deleted |= any(texts[column] == text for column, text in plan.marks)
     return KeyChange(
         **{name: change[name] for name in COORDINATES},
         is_deleted=is_deleted,
