@@ -14,6 +14,7 @@ from tests.fuzz.histories import Event, History
 from tests.fuzz.lake import Found, Lake
 from tests.fuzz.topic import BEGINNING, Place, Topic
 from tideline.errors import BadInput, FoldingHalted
+from tideline.folding.checking import CurrentCheck
 from tideline.folding.views import Engine
 from tideline.launch.job import SparkPort
 
@@ -345,9 +346,7 @@ class _World:
             found = self.lake.check()
         except BadInput:  # changes are others since they were folded
             return
-        except FoldingHalted as halted:  # partitions were added
-            if self.verdict() == "folds":
-                self.told("check", f"halts where nothing is wrong: {halted}")
+        if _lacks_order(found) and self.verdict() != "folds":  # partitions were added
             return
         self.count("checks")
         if found.flaws:
@@ -359,10 +358,11 @@ class _World:
             return
         try:
             found = self.lake.check()
-        except (BadInput, FoldingHalted):
-            found = None
+            is_told = _lacks_order(found) or any(flaw.place == "table" for flaw in found.flaws)
+        except BadInput:
+            is_told = True
         self.count("forgeries")
-        if found is not None and not any(flaw.place == "table" for flaw in found.flaws):
+        if not is_told:
             self.told(f"forged, {kind}", "no look has found what others have changed")
         self.on_anew()
 
@@ -397,10 +397,7 @@ class _World:
         return self.verdict() == "folds"
 
     def _doubted(self) -> set[oracle.Key]:
-        """Keys of which the view says nothing, by its own word.
-
-        An older change that comes later, below a row that lacks a value, or that was dropped.
-        """
+        """Keys of which the view says nothing: an older change, below a row that was dropped."""
         assert self.folded is not None
         known, unfolded = [], []
         for (place, _), c in zip(self.topic.typed(), self.changes(), strict=True):
@@ -412,7 +409,7 @@ class _World:
             if row is None or c.key is None:
                 continue
             is_older = self.rules.place(c) < self.rules.place(row.change)
-            if is_older and (row.change.lacks or not (row.alive or self.keeps)):
+            if is_older and not (row.alive or self.keeps):
                 found.add(c.key)
         return found
 
@@ -519,6 +516,10 @@ class _World:
             self.lake.store.put_back(store)
             self.lake.decoded(self.topic.decoded)
             self.folded = None
+
+
+def _lacks_order(found: CurrentCheck) -> bool:
+    return any(flaw.place == "order" for flaw in found.flaws)
 
 
 def _engines(number: int) -> Iterable[Engine]:

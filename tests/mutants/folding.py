@@ -15,7 +15,7 @@ ANY = f"{FOLD}::test_any_order_any_portions_again"
 MUTANTS = (
     Mutant(
         "fold: a key that no tombstone tells is refused",
-        "if not (deletes.tombstones and deletes.column is None and untold):",
+        "if not (deletes.tombstones and untold and is_needed) or deletes.untold:",
         "if True:",
         f"{RULES}::test_a_key_that_no_tombstone_tells_is_refused",
     ),
@@ -57,7 +57,7 @@ MUTANTS = (
     ),
     Mutant(
         "fold: old sums of nested values are made anew",
-        "return self.sums == OLD_SUMS and is_nested",
+        "return self.sums == OLD_SUMS and (is_nested or has_ended)",
         "return False",
         f"{HASHES}::test_rows_without_nested_values_keep_their_sums",
     ),
@@ -136,13 +136,13 @@ MUTANTS = (
     ),
     Mutant(
         "fold: nothing is written into a bucket that others have changed",
-        "if report.moved or differing(job.before_in(touched), report.found):",
-        "if report.moved:",
+        "if report.refused or differing(job.before_in(touched), report.found):",
+        "if report.refused:",
         f"{FOLD}::test_a_bucket_that_was_changed_by_others_is_told_and_nothing_is_written",
     ),
     Mutant(
         "fold: rows of before a truncate are gone",
-        "made = {n: _behind(n, column, barrier) for n, column in made.items()}",
+        "made |= ended | {IS_DELETED: F.col(IS_GONE) | made[IS_DELETED]}",
         "pass",
         f"{FOLD}::test_all_rows_go_at_once",
     ),
@@ -184,8 +184,8 @@ MUTANTS = (
     ),
     Mutant(
         "sweep: a change below the floors is a delete",
-        "return found | is_below(plan, plan.floors, F.col)",
-        "return found",
+        "return _deletes(plan) | is_below(plan, plan.floors, F.col)",
+        "return _deletes(plan)",
         f"{SWEEP}::test_what_is_swept_stays_so",
     ),
     Mutant(
@@ -250,9 +250,63 @@ MUTANTS = (
     ),
     Mutant(
         "view: an older change counts for nothing",
-        "return f\"(c.{_ERA} IS NULL OR NOT {self._is_before('l', 'c')})\"",
-        'return "TRUE"',
+        'f"{self._era()} AS {_ERA}", f"0 AS {_STANDS}"]',
+        'f"{self._era()} + 1 AS {_ERA}", f"0 AS {_STANDS}"]',
         f"{VIEWS}::test_random_logs",
+    ),
+    Mutant(
+        "view: a row that was filled does not count beside an older change",
+        "WHERE {UNAVAILABLE} IS NOT NULL AND {changed}",
+        "WHERE FALSE AND {changed}",
+        f"{VIEWS}::test_random_logs",
+    ),
+    Mutant(
+        "view: a time stands in no zone",
+        '"list_contains", "TIMESTAMPTZ"',
+        '"list_contains", "TIMESTAMP"',
+        f"{VIEWS}::test_a_truncate_by_kafkas_time",
+    ),
+    Mutant(
+        "fold: a truncate is no row",
+        "return ~is_keyless(plan) & ~F.col(IS_TRUNCATE) & ~F.col(FOLLOWS)",
+        "return ~is_keyless(plan) & ~F.col(FOLLOWS)",
+        f"{FOLD}::test_a_truncate_with_a_key_is_no_row",
+    ),
+    Mutant(
+        "fold: a tombstone that tells no key is no row",
+        "return ~is_keyless(plan) & ~F.col(IS_TRUNCATE) & ~F.col(FOLLOWS)",
+        "return ~is_keyless(plan) & ~F.col(IS_TRUNCATE)",
+        f"{FOLD}::test_a_delete_that_lacks_a_column_of_the_key_is_told",
+    ),
+    Mutant(
+        "fold: a delete that lacks a column of the key is told",
+        "return F.coalesce(F.col(UNTOLD) & ~F.col(CAME) & ~F.col(HAS_OLD), F.lit(False))",
+        "return F.lit(False)",
+        f"{FOLD}::test_a_delete_that_lacks_a_column_of_the_key_is_told",
+    ),
+    Mutant(
+        "fold: a delete without a key is told",
+        "return F.max(F.when(F.col(UNTOLD) & is_keyless(plan), key_text(plan)))",
+        'return F.lit(None).cast("string")',
+        f"{FOLD}::test_a_delete_that_has_no_key_at_all_is_told",
+    ),
+    Mutant(
+        "fold: a change event deletes beside a text in a column",
+        'found = [("op", "d")] if self.has_truncates else []',
+        "found = []",
+        f"{FOLD}::test_a_change_event_deletes_beside_a_text_in_a_column",
+    ),
+    Mutant(
+        "fold: other rules of deletes fold all anew",
+        "return folding.deletes != deletes",
+        "return False",
+        f"{RULES}::test_other_deletes_have_all_folded_anew",
+    ),
+    Mutant(
+        "sweep: a partition that is not read to the snapshot's end is refused",
+        "if why := _unread(run, floors, snapshot.ended) or _not_read(run, floors):",
+        "if why := _not_read(run, floors):",
+        f"{SWEEP}::test_a_partition_that_is_not_read_to_the_end_is_not_swept",
     ),
     Mutant(
         "view: a value of before a delete does not come back",

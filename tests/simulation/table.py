@@ -389,10 +389,13 @@ class SimulatedTable:
         return [*keys]
 
     def rows_with(
-        self, keys: Sequence[Mapping[str, str]], columns: Sequence[str]
+        self, keys: Sequence[Mapping[str, str | None]], columns: Sequence[str]
     ) -> list[dict[str, Any]]:
         """The rows with these values: of the raw key, or of what a typed row says."""
-        wanted = [{n: bytes.fromhex(v) if n == "key" else v for n, v in k.items()} for k in keys]
+        wanted = [
+            {n: bytes.fromhex(v) if n == "key" and v is not None else v for n, v in k.items()}
+            for k in keys
+        ]
         return [r for r in self._described(columns) if any(k.items() <= r.items() for k in wanted)]
 
     def rows_at(

@@ -132,6 +132,23 @@ def test_a_key_that_has_moved_halts_and_a_decision_orders_by_time(harness, spark
     assert orders.rows()[1] == ("back", 3)
 
 
+def test_a_delete_that_lacks_a_column_of_the_key_halts(orders, capsys):
+    """By the command line: nothing is folded, and a key of the record's own cures it."""
+    orders.current["key"] = ["key_id", "note"]
+    orders.sends(("c", 1, "eu", 1), ("c", 2, "us", 2), ("d", 2, "us"), (None, 2))
+    orders.run("one")
+    assert orders.rows() == {1: ("eu", 1)}
+    orders.sends(("d", 1), (None, 1))
+    with pytest.raises(FoldingHalted, match=r'key_moved.*deletes a row its note.*."1",null.'):
+        orders.run("two")
+    assert orders.rows() == {1: ("eu", 1)}
+    assert main(["fold", str(orders.harness.folder / "orders.yaml")]) == 3
+    assert "another current.table with the record's own key" in capsys.readouterr().err
+    orders.current |= {"key": ["key_id"], "table": {"uri": f"{orders.tables['current']}_2"}}
+    orders.fold()
+    assert orders.rows() == {}
+
+
 def test_a_view_between_two_folds_shows_what_the_next_one_makes(orders):
     """DuckDB reads both tables by it, and delta-rs reads the table that is folded then."""
     with (

@@ -45,13 +45,21 @@ def test_a_topic_that_grows_after_all_rows_went_halts(harness, spark, capsys):
         admin.create_partitions({harness.topic(): NewPartitions(3)})
     orders.sends(("c", 11, "b", 1), ("c", 12, "b", 1), partition=1)
     orders.sends(("c", 21, "b", 1), partition=2)
+    orders.current["every"] = 1.0
+    orders.run("waits")
+    for words in (("fold", "--check"), ("audit", "--buckets", "1")):
+        status, said = command(orders, *words, capsys=capsys)
+        assert (status, "all rows went (op t), in a topic of 3" in said.out) == (6, True)
+    assert orders.head.incidents == ()  # who looks writes nothing
+    orders.current["every"] = 0.0
+    orders.sends(("c", 22, "b", 1), partition=2)
     with pytest.raises(FoldingHalted, match=r"key_moved.*all rows went .op t., in a topic of 3"):
         orders.run("two")
     status, said = command(orders, "fold", capsys=capsys)
     assert (status, "key_moved" in said.err) == (3, True)
     decide(orders.stream, "by_time", orders.head.incidents[0].incident_id)
     orders.fold()
-    assert orders.rows().keys() == {99, 11, 12, 21}
+    assert orders.rows().keys() == {99, 11, 12, 21, 22}
     status, said = command(orders, "fold", "--check", capsys=capsys)
     assert status == 0, said
 

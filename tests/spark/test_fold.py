@@ -1,5 +1,6 @@
 """The fold of changes into one row a key: any order, any portions, again, and what is refused."""
 
+import json
 import os
 import random
 from dataclasses import replace
@@ -9,7 +10,7 @@ import pytest
 
 from tests.worlds.build import ID, OTHER_ID
 from tests.worlds.folds import AT, COLUMNS, SEQUENCE, Folds, at, change, place, runs_of, same
-from tideline.model.current import Folding, Layout
+from tideline.model.current import Deletes, Folding, Layout
 from tideline.model.offsets import PartitionIdentity
 
 
@@ -21,6 +22,10 @@ def folds(spark, tmp_path):
 def holds(folds):
     found, expected = same(folds.table(), folds.expected())
     assert found == expected
+
+
+def told(result):
+    return [(one.why, one.what) for one in result.refused]
 
 
 def test_the_last_change_of_a_key_counts(folds):
@@ -125,7 +130,7 @@ def test_a_value_of_before_all_rows_went_fills_nothing(folds):
 
 
 def test_all_rows_go_twice(folds):
-    """In several portions or in one: a row that is gone stands where the last truncate does."""
+    """In several portions or in one: a row that is gone stays at its own last change."""
     folds.has(change(0, "a", "c"), change(1, "b", "d"), change(2, None, "t"), change(3, "c", "c"))
     folds.has(change(4, None, "t"), change(5, "d", "c"), change(6, None, "t"), change(7, "e", "c"))
     tables = []
@@ -137,7 +142,67 @@ def test_all_rows_go_twice(folds):
         tables.append((folds.table().keys(), folds.head.buckets))
     assert tables[0] == tables[1] == tables[2]
     found = {k: row["offset"] for k, row in folds.table().items()}
-    assert found == {"a": 6, "b": 1, "c": 6, "d": 6, "e": 7}
+    assert found == {"a": 0, "b": 1, "c": 3, "d": 5, "e": 7}
+
+
+def test_a_delete_that_is_folded_after_a_truncate(folds):
+    """The row is gone by both, and stands where it stands in a fold of all at once."""
+    folds.has(change(0, "a", "c", "x"), change(1, "a", "d"), change(2, None, "t"))
+    for portions in ([at(0, 1), at(2, 3), at(1, 2)], [at(2, 3), at(1, 2), at(0, 1)], [at(0, 3)]):
+        folds.head, folds.files = Folding(), {}
+        for portion in portions:
+            folds.fold([portion])
+        holds(folds)
+        assert folds.table()["a"]["offset"] == 1
+
+
+def test_a_truncate_with_a_key_is_no_row(folds):
+    """It ends all rows, and has none of its own; nor does a look make one of it."""
+    folds.has(change(0, "a", "c", "x"), change(1, "b", "t"), change(2, "c", "c", "y"))
+    folds.fold([at(0, 3)])
+    holds(folds)
+    assert folds.table().keys() == {"a", "c"}
+
+
+def test_a_delete_that_lacks_a_column_of_the_key_is_told(spark, tmp_path):
+    """PostgreSQL tells its primary key, and null, or a fixed value, for the rest."""
+    of_two = {"layout": Layout(("k", "v"), 3), "deletes": Deletes(True, "op", "d", ("v",))}
+    for number, value in enumerate((None, "")):
+        folds = Folds(spark.session, tmp_path / str(number), **of_two)
+        folds.has(change(0, "a", "c", "x", 1), change(1, "b", "c", value, 1))
+        folds.fold([at(0, 2)])
+        folds.has(change(2, "b", "d", value), change(3, "b", None), change(4, "c", "d", "z"))
+        assert told(folds.fold([at(2, 5)])) == []  # its row is there, or it tells the key
+        folds.has(change(5, "a", "d", value), change(6, "a", None))
+        for options in ({}, {"is_anew": True}):
+            result = folds.fold([at(5, 7)], **options)
+            key = json.dumps(["a", value], separators=(",", ":"))
+            assert (told(result), result.written.rows) == ([("untold", key)], 0)
+
+
+def test_a_delete_that_has_no_key_at_all_is_told(spark, tmp_path):
+    """Where the key is of other columns than the record's, nothing could be deleted by it."""
+    of_value = {"layout": Layout(("v",), 3), "deletes": Deletes(True, "op", "d", ("v",))}
+    folds = Folds(spark.session, tmp_path, **of_value)
+    folds.has(change(0, "a", "c", "x", 1), change(1, "b", "c", None, 1))
+    folds.fold([at(0, 2)])
+    folds.has(change(2, "a", "d"), change(3, "a", None))
+    assert told(folds.fold([at(2, 4)])) == [("untold", "[null]")]
+    folds.has(change(2, "a", "d", "x"))
+    folds.fold([at(2, 4)])
+    assert folds.head.live == 0
+
+
+def test_a_change_event_deletes_beside_a_text_in_a_column(spark, tmp_path):
+    folds = Folds(spark.session, tmp_path, deletes=Deletes(True, "v", "cancelled"))
+    folds.has(change(0, "a", "c", "x"), change(1, "a", "d"), change(2, "b", "c", "cancelled"))
+    folds.has(change(3, "c", "c", "x"))
+    folds.fold([at(0, 4)])
+    assert {k: row["is_deleted"] for k, row in folds.table().items()} == {
+        "a": True,
+        "b": True,
+        "c": False,
+    }
 
 
 @pytest.mark.parametrize("came", ["with the records", "later", "with the topic"])
@@ -148,13 +213,13 @@ def test_all_rows_of_one_partition_say_nothing_of_another_one(folds, came):
     if came == "with the topic":
         folds.plan["partitions"] = ((ID, 3),)
         result = folds.fold([at(0, 5)])
-        assert result.moved == ("all rows went (op t), in a topic of 3 partitions",)
+        assert told(result) == [("truncated", "all rows went (op t), in a topic of 3 partitions")]
         return
     folds.fold([at(0, 5)])
     before = folds.table()
     folds.plan["partitions"] = ((ID, 2),) if came == "later" else ()
     result = folds.fold([at(5, 6)] if came == "later" else [at(0, 1, partition=1)])
-    assert result.moved == ("all rows went (op t), in a topic of 2 partitions",)
+    assert told(result) == [("truncated", "all rows went (op t), in a topic of 2 partitions")]
     assert folds.table() == before
 
 
@@ -207,7 +272,7 @@ def test_a_key_in_two_partitions_is_told_and_nothing_is_written(folds, in_one):
     else:
         folds.fold([at(0, 2)])
         result = folds.fold([at(7, 8, partition=1)])
-    assert (result.moved, result.written.rows) == (('["a"]',), 0)
+    assert (told(result), result.written.rows) == ([("moved", '["a"]')], 0)
 
 
 def test_all_rows_of_several_partitions_go_by_kafkas_time_only(spark, tmp_path):
@@ -218,7 +283,9 @@ def test_all_rows_of_several_partitions_go_by_kafkas_time_only(spark, tmp_path):
         if order == "time":
             assert folds.head.barrier.timestamp == AT + timedelta(seconds=7)
         else:
-            assert result.moved == ("all rows went (op t), in a topic of 2 partitions",)
+            assert told(result) == [
+                ("truncated", "all rows went (op t), in a topic of 2 partitions")
+            ]
     assert {k: row["is_deleted"] for k, row in folds.table().items()} == {"a": True, "b": False}
 
 
@@ -313,10 +380,10 @@ def test_a_change_without_a_place_in_the_declared_order_is_told(spark, tmp_path)
     folds = Folds(spark.session, tmp_path, **SEQUENCE)
     folds.has(change(0, "a", "c", "x", 5), change(1, "a", "u", "y"), change(2, None, "u"))
     result = folds.fold([at(0, 3)])
-    assert (result.moved, result.written.rows) == (('["a"] without w',), 0)
+    assert (told(result), result.written.rows) == ([("unordered", '["a"] without w')], 0)
     folds.has(change(1, "a", "u", "y", 7), change(3, None, "t"))
     result = folds.fold([at(0, 4)])
-    assert result.moved == ("all rows went (op t), in a topic of 1 partition",)
+    assert told(result) == [("truncated", "all rows went (op t), in a topic of 1 partition")]
     folds.lose([at(3, 4)])
     assert folds.fold([at(0, 3)]).written.rows == 1
 

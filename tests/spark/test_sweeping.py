@@ -157,6 +157,25 @@ def test_what_nobody_has_decoded_is_no_ghost(orders):
     assert orders.rows().keys() == {1, 2, 3, 4, 5}
 
 
+def test_a_partition_that_is_not_read_to_the_end_is_not_swept(harness, spark):
+    """Its part of the snapshot is in Kafka still; what came later may be unread."""
+    orders = Changing(harness, spark, partitions=2)
+    orders.more = {"limits": {"max_records_per_partition": 2}}
+    orders.sends(*(("r", n, "a", n) for n in (1, 2)), snapshot="last", at=AT)
+    orders.run("one")
+    orders.sends(("r", 1, "again", 1), snapshot="first", at=AT + 60_000)
+    orders.sends(*(("c", n, "new", n) for n in (3, 4)), at=AT + 60_001, partition=1)
+    orders.sends(("r", 5, "again", 5), snapshot="true", at=AT + 60_002, partition=1)
+    orders.sends(("r", 2, "again", 2), snapshot="last", at=AT + 60_003)
+    orders.run("two")
+    with pytest.raises(BadInput, match=r"1 offsets of partition 1 are not landed \(tideline run"):
+        ghosts(orders)
+    orders.run("three")
+    for partition in range(2):
+        orders.sends(("u", 3 + partition, "later", 3), at=AT + 90_000, partition=partition)
+    assert ghosts(orders).rows == 0
+
+
 def test_brokers_times_of_several_partitions_tell_no_beginning(harness, spark):
     """A record that was sent later may have been appended earlier in another partition."""
     orders = Changing(harness, spark, partitions=2)

@@ -1,6 +1,21 @@
 """The current table over the simulated world: what a fold says of itself."""
 
+import json
+from argparse import Namespace
+from contextlib import nullcontext
+
+import pytest
+
 from tests.simulation.histories import History, play
+from tideline.cli import tables as command
+from tideline.cli.output import Output
+from tideline.errors import AuditNotClean, FoldingHalted
+from tideline.folding import execution
+from tideline.folding.checking import check_current
+from tideline.folding.steps import fold_changes
+from tideline.model.current import Refusal
+from tideline.model.spark_job import FoldResult
+from tideline.operations.reading import audit_stream
 
 OPTIONS = {
     "kafka": {"topics": ["t"]},
@@ -28,3 +43,45 @@ def test_after_an_accepted_loss_the_table_is_unproven():
     assert (later.unproven_since, later.folded_at > first) == (first, True)
     anew = folding(*lost, ("pass_time", 60, 0), ("drop_current",), *LANDS)
     assert anew.unproven_since > first
+
+
+GONE = "all rows went (op t), in a topic of 2 partitions"
+
+
+@pytest.fixture
+def folded(memory, monkeypatch):
+    """With ten changes folded; who looks at them is told that they have no order."""
+    memory.configure(**{k: v for k, v in OPTIONS.items() if k in ("decode", "current")})
+    memory.decode, memory.folds = memory.stream.decode, memory.stream.current
+    memory.send(10)
+    memory.run("lands")
+    told = FoldResult(changes=10, refused=(Refusal("truncated", GONE),))
+    monkeypatch.setattr(execution, "answer_of", lambda *_: told)
+    return memory
+
+
+def test_a_look_tells_changes_without_an_order_and_writes_nothing(folded):
+    """Who only looks opens no incident; a fold that meets them does."""
+    before = folded.ledger().read().folding
+    check, (audit, _) = check_current(folded.open("look")), audit_stream(folded.open("look"), 1)
+    assert [(f.bucket, f.place) for f in check.flaws] == [(None, "order")]
+    assert GONE in str(check.flaws[0])
+    assert (audit.current.wrong, audit.current.checked, audit.clean) == (check.flaws, (), False)
+    assert folded.ledger().read().folding == before
+    with pytest.raises(FoldingHalted, match="key_moved"):
+        fold_changes(folded.open("folds"), "anew")
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_the_command_says_what_a_look_has_told(folded, monkeypatch, capsys, as_json):
+    monkeypatch.setattr(command, "read_stream", lambda *_: folded.stream)
+    monkeypatch.setattr(command, "open_run", lambda *_: nullcontext(folded.open("look")))
+    asked = Namespace(file="s.yaml", stream=None, run_id="look", check=True, buckets=1)
+    assert command.fold(asked, Output(as_json)) == AuditNotClean.exit_code
+    said = capsys.readouterr().out
+    if as_json:
+        (flaw,) = json.loads(said)["flaws"]
+        assert (flaw["bucket"], flaw["place"], GONE in flaw["found"]) == (None, "order", True)
+    else:
+        assert GONE in said
+        assert "Next: tideline fold FILE --anew, which halts with key_moved" in said

@@ -190,3 +190,9 @@ def test_no_page_puts_a_password_on_a_command_line():
     """Everybody on the machine sees it there, in the list of processes."""
     for page in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md")):
         assert not re.search(r"--conn-(uri|password|json)\b", page.read_text()), page
+
+
+def test_the_readme_names_every_spark_application():
+    (listed,) = re.findall(r"^spark_jobs/ +(.+): the Spark", (ROOT / "README.md").read_text(), re.M)
+    programs = {file.name for file in (ROOT / "spark_jobs").glob("*.py")}
+    assert programs == {*listed.split(", ")}

@@ -1,9 +1,11 @@
 """When a table is folded, what is dropped from it, which buckets are looked at, what was late."""
 
+import re
 from datetime import UTC, date, datetime, timedelta
 from uuid import UUID
 
 import pytest
+import yaml
 
 from tests.worlds.build import ID, OTHER_ID
 from tideline.folding.rules import (
@@ -11,13 +13,15 @@ from tideline.folding.rules import (
     buckets_of_day,
     columns_of,
     comes_below,
+    deletes_otherwise,
     drops_of,
     is_time,
+    refused_changes,
     share_now,
     wrong_deletes,
     wrong_key,
 )
-from tideline.model.current import BucketState, Deletes, Floor, Folding
+from tideline.model.current import BucketState, Deletes, Floor, Folding, Layout, Refusal
 from tideline.model.offsets import (
     CoordinateRange,
     Coverage,
@@ -29,6 +33,7 @@ from tideline.model.offsets import (
     TopicPartition,
 )
 from tideline.rules.advance import late_reads
+from tideline.stream.decoding import Part
 
 NEWER = str(UUID(int=99))
 ORDER = Incarnations((OTHER_ID, ID, NEWER))
@@ -98,6 +103,10 @@ def test_a_key_that_is_called_as_a_column_of_the_table_is_refused(name):
     wrong = wrong_key([name], [{"name": name, "type": "long"}], ["at"])
     assert wrong is not None
     assert wrong.startswith(f"the current table has a column {name.lower()} of its own")
+    cure = re.search(r"(fields) of .*: (\{.*\})$", wrong)
+    assert cure is not None
+    said = yaml.safe_load(f"{{format: avro, subject: s, {cure[1]}: [{cure[2]}]}}")
+    assert Part.model_validate(said).listed[0].field == name  # the file takes it
     assert wrong_key(["sequence_1"], [{"name": "sequence_1", "type": "long"}]) is None
 
 
@@ -108,7 +117,8 @@ def test_a_key_that_is_called_as_a_column_of_the_table_is_refused(name):
         (["id"], Deletes(tombstones=True), "id"),
         (["key_id", "region"], Deletes(tombstones=True), "region"),
         (["id"], Deletes(tombstones=False), None),
-        (["id"], Deletes(tombstones=True, column="op", equals="d"), None),
+        (["id"], Deletes(True, "op", "d", untold=("id",)), None),
+        (["id"], Deletes(True, "state", "gone"), "id"),
     ],
 )
 def test_a_key_that_no_tombstone_tells_is_refused(key, deletes, wrong):
@@ -116,6 +126,80 @@ def test_a_key_that_no_tombstone_tells_is_refused(key, deletes, wrong):
     found = wrong_deletes(key, deletes, ["key_id", "key_other"])
     assert (found is None) == (wrong is None)
     assert found is None or found.startswith(f"{wrong} is no column of the decoded key")
+    by_text = Deletes(tombstones=True, column="state", equals="gone")
+    assert wrong_deletes(["id"], by_text, []) is None  # no key is decoded: no row is meant
+
+
+def test_other_deletes_have_all_folded_anew():
+    """Of before they were noted only where they mean something else now."""
+    by_op, by_text = Deletes(True, "op", "d"), Deletes(True, "state", "gone")
+    layout = Layout(("id",), 4)
+    known = Folding(layout=layout, deletes=by_op)
+    assert not deletes_otherwise(known, by_op, has_events=True)
+    assert deletes_otherwise(known, by_text, has_events=True)
+    assert not deletes_otherwise(Folding(deletes=by_op), by_text, has_events=True)
+    before = Folding(layout=layout)
+    assert not deletes_otherwise(before, by_op, has_events=True)
+    assert not deletes_otherwise(before, by_text, has_events=False)
+    assert deletes_otherwise(before, by_text, has_events=True)
+    assert deletes_otherwise(before, Deletes(True, "op", "d", ("id",)), has_events=True)
+
+
+@pytest.mark.parametrize(
+    ("order", "refused", "expected", "cause", "cure"),
+    [
+        (
+            "offset",
+            [Refusal("moved", '["1"]')],
+            "the changes of each key in one partition of the topic",
+            "changes of one key stand in several partitions",
+            "find out why the key moved",
+        ),
+        (
+            "offset",
+            [Refusal("truncated", "all rows went (op t), in a topic of 2 partitions")],
+            "op t in a topic of one partition only",
+            "all rows went at the source (TRUNCATE), and offsets of several partitions",
+            "decide by_time: Kafka's time orders all changes from now on",
+        ),
+        (
+            "sequence",
+            [
+                Refusal("unordered", '["1"] without at'),
+                Refusal("truncated", "all rows went (op t), in a topic of 1 partition"),
+            ],
+            "of each change a place in the order that current.sequence_by declares",
+            "all rows went at the source (TRUNCATE), and such a change has no value in",
+            "decide by_time: Kafka's time orders all changes from now on",
+        ),
+        (
+            "sequence",
+            [Refusal("unordered", '["1"] without at')],
+            "of each change a place in the order that current.sequence_by declares",
+            "a change has no value in current.sequence_by",
+            "find out why it has none, or decide by_time: Kafka's time orders all changes",
+        ),
+        (
+            "offset",
+            [Refusal("untold", '["1",null]')],
+            "of each change event that deletes a row its tenant",
+            "the record's key has no tenant, and the database has not told the row of before",
+            "another current.table with the record's own key in current.key",
+        ),
+    ],
+)
+def test_changes_without_an_order_are_told_with_their_own_cause_and_cure(
+    order, refused, expected, cause, cure
+):
+    found = refused_changes(order, ["tenant"], refused)
+    assert (found.kind, found.expected, found.choices) == (
+        "key_moved",
+        expected,
+        ("by_time", "retry", "fail"),
+    )
+    assert found.cause.startswith(cause)
+    assert found.next_step.startswith(cure)
+    assert all(one.what in found.actual for one in refused)
 
 
 def identity(partition, generation=0, topic_id=ID):

@@ -280,14 +280,14 @@ BROKEN = {
     "a key that is called as the table's bucket": (
         CURRENT + "current: {key: [k, Bucket], deletes: {tombstone: false}}\n",
         7,
-        "current",
+        "current.key.1",
         "the current table has a column bucket of its own",
     ),
     "a key that is called as the table's order": (
         CURRENT.replace("}}", "}, tombstones: drop}")
         + "current: {key: [sequence_1], sequence_by: [at]}\n",
         7,
-        "current",
+        "current.key.0",
         "the current table has a column sequence_1 of its own",
     ),
     "an order that a tombstone has no place in": (

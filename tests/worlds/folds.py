@@ -144,7 +144,7 @@ class Folds:
         )
         self.last = plan
         result, needed = None, tuple(anew)
-        while result is None or (result.anew and not result.moved):
+        while result is None or (result.anew and not result.refused):
             folder = f"landed-p{self.folds}-{len(needed)}"
             job = FoldJob(
                 stream="orders",
@@ -160,7 +160,7 @@ class Folds:
             )
             result = fold_changes.execute(self.spark, job)
             needed = tuple({*needed, *result.anew})
-        if not result.moved and (result.written.rows or not result.left):
+        if not result.refused and (result.written.rows or not result.left):
             self._commit(folder, result)
             record = FoldRecord(plan, buckets=result.left, barrier=result.barrier)
             self.head = self.head.opened(record).closed(record, 1)
@@ -205,14 +205,14 @@ class Folds:
         log, found = sorted(rows, key=self._order), {}
         for row in log:
             if row["op"] == "t":
-                found = {k: truncated(old, row) for k, old in found.items()}
+                found = {k: gone(old) for k, old in found.items()}
             elif row["k"] is not None:
                 found[row["k"]] = self._after(found.get(row["k"]), row)
         return found
 
     def _after(self, before, row):
         if row["op"] in (None, "d"):
-            return gone(None, row)
+            return gone(row)
         made = {n: row[n] for n in ("topic_id", "generation", "partition", "offset", "timestamp")}
         made |= {"v": row["v"], "w": row["w"], "is_deleted": False}
         made["unavailable_columns"] = row["unavailable_columns"]
@@ -228,20 +228,11 @@ class Folds:
         return (era, row["generation"], row["offset"], row["partition"])
 
 
-def gone(before, row):
-    """A row of a key that is gone; one that was before stays as it was."""
-    if before is not None and before["is_deleted"]:
-        return before
+def gone(row):
+    """A row of a key that is gone: it stays at its own last change."""
     names = ("topic_id", "generation", "partition", "offset", "timestamp")
     values = {"v": None, "w": None, "unavailable_columns": None, "is_deleted": True}
     return {n: row[n] for n in names} | values
-
-
-def truncated(before, row):
-    """A row that went with all others: the last change that says so counts."""
-    if before["is_deleted"] and not before.get("is_truncated"):
-        return before
-    return gone(None, row) | {"is_truncated": True}
 
 
 def place(row):

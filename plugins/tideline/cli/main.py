@@ -200,8 +200,8 @@ def _add_record_commands(add: AddCommand) -> None:
     explain.add_argument("partition", nargs="?", type=int, metavar="PARTITION")
     explain.add_argument("offset", nargs="?", type=int, metavar="OFFSET")
     text = "in place of a record: a key's row in the current table, and its changes; of several"
-    text += " columns, one each"
-    explain.add_argument("--key", action="append", metavar="COLUMN=VALUE", help=text)
+    text += " columns, one each; a column alone, without =, is null"
+    explain.add_argument("--key", action="append", metavar="COLUMN[=VALUE]", help=text)
     add("ledger", reading.ledger, "show head, plans, coverage, incidents and rewinds")
 
 

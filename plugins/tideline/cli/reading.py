@@ -34,7 +34,7 @@ from tideline.model.request import RunRequest
 from tideline.model.run import RunRecord
 from tideline.model.status import CurrentStatus, Status
 from tideline.model.verdicts import VERDICTS
-from tideline.model.wording import duration_text, first_few, shown, size_text
+from tideline.model.wording import duration_text, first_few, size_text
 from tideline.operations import reading
 from tideline.operations.deciding import closed_line, decide, not_open
 from tideline.page.bands import standings
@@ -183,7 +183,7 @@ def explain_record(options: argparse.Namespace, output: Output) -> int:
     Landed, by which run, in which version of the table; accepted as lost, by whom; why the log has
     no row there; at stake in an open incident; on its way; deleted; or not read yet. The brokers
     are asked only about what the ledger has not landed. With --key: a key's row in the current
-    table, and all of its changes that are decoded.
+    table, and all of its changes that are decoded. Without = a column of the key is null.
     """
     if options.key is not None:
         return _explain_key(options, output)
@@ -211,15 +211,13 @@ def _explain_key(options: argparse.Namespace, output: Output) -> int:
         raise BadInput(f"{options.file}: current: got nothing; required for --key")
     if options.topic is not None:
         raise BadInput("--key: got a record as well; allowed: one of both")
-    key = {}
+    key: dict[str, str | None] = {}
     for text in options.key:
         column, equals, value = text.partition("=")
-        if not equals:
-            raise BadInput(f"--key: got {shown(text)}; allowed: COLUMN=VALUE")
-        key[column] = value
+        key[column] = value if equals else None
     with open_run(stream, "explain", RunRequest()) as run:
         found = explain_key(run, key)
-    named = ", ".join(options.key)
+    named = ", ".join(f"{n} is null" if v is None else f"{n}={v}" for n, v in key.items())
     what = "has no row" if found.row is None else "is deleted" if found.is_deleted else "is there"
     rest = len(found.changes) - _SHOWN
     output.answer(

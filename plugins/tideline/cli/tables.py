@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from tideline.cli.output import Output, os_user
 from tideline.cli.runs import new_run_id, watched_spark
@@ -24,6 +25,9 @@ from tideline.pipeline.run_batch import decode_batch, fold_batch
 from tideline.stream.files import read_stream
 from tideline.stream.stream import Stream
 from tideline.wiring import open_run
+
+if TYPE_CHECKING:
+    from tideline.folding.checking import CurrentCheck
 
 
 def decode(options: argparse.Namespace, output: Output) -> int:
@@ -139,9 +143,16 @@ def _check(stream: Stream, run_id: str, count: int | None, output: Output) -> in
         answer,
         *map(str, check.flaws),
         f"{summary} {answer.changes:,} changes; {answer.rows:,} rows, {answer.deleted:,} deleted",
-        *([] if answer.clean else ["Next: tideline fold FILE --anew"]),
+        *([] if answer.clean else [_after_flaws(check)]),
     )
     return 0 if answer.clean else AuditNotClean.exit_code
+
+
+def _after_flaws(check: CurrentCheck) -> str:
+    anew = "Next: tideline fold FILE --anew"
+    if any(flaw.place == "order" for flaw in check.flaws):
+        return f"{anew}, which halts with key_moved: a person decides what orders them"
+    return anew
 
 
 def current_view(options: argparse.Namespace, output: Output) -> int:

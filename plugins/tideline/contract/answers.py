@@ -169,7 +169,7 @@ class KeyChange(Shape):
 class ExplainedKey(Shape):
     """`tideline explain --key`: a key's row, null for none, and its changes, the last one first."""
 
-    key: dict[str, str]
+    key: dict[str, str | None]
     row: dict[str, str | None] | None
     deleted: bool
     changes: tuple[KeyChange, ...]

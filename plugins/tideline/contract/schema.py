@@ -19,7 +19,7 @@ COMMANDS: Mapping[str, tuple[type[Shape], ...]] = {
     "discover": (answers.Discovered,),
     "doctor": (answers.Diagnosis,),
     "status": (answers.Statuses,),
-    "explain": (answers.Explained,),
+    "explain": (answers.Explained, answers.ExplainedKey),
     "plan": (answers.Plan,),
     "run": (answers.Run, answers.RunFailure, answers.FleetRun),
     "decode": (answers.Decoded, answers.DecodedAgain),

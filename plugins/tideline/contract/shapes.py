@@ -301,10 +301,13 @@ class Rewind(Shape):
 
 
 class BucketFlaw(Shape):
-    """A bucket that is not as the ledger says: its rows, or what its changes make of it."""
+    """A bucket that is not as the ledger says: its rows, or what its changes make of it.
 
-    bucket: int
-    place: Literal["table", "changes"]
+    `order`: changes have no place in the one order, and `bucket` is null: all are in doubt.
+    """
+
+    bucket: int | None
+    place: Literal["table", "changes", "order"]
     expected: str
     found: str
 

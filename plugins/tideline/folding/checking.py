@@ -8,7 +8,7 @@ from typing import Literal
 from tideline.errors import BadInput, StreamBusy
 from tideline.folding.execution import look, said
 from tideline.folding.planning import plan_look
-from tideline.folding.rules import buckets_of_day
+from tideline.folding.rules import buckets_of_day, refused_changes
 from tideline.folding.tables import files_by_bucket
 from tideline.landing.context import RunContext, log, now
 from tideline.model.current import BucketState, Folding, differing
@@ -26,7 +26,7 @@ class CurrentCheck:
         folding: The fold's head, by which it was looked at; None where nothing was ever folded.
         changes: Typed rows that were folded once more, to compare.
         flaws: Empty where the table is the fold of its changes.
-        buckets: Those that were looked at; none for all.
+        buckets: Those that were looked at; none for all, and where changes have no order.
     """
 
     folding: Folding | None
@@ -114,6 +114,10 @@ def check_current(run: RunContext, count: int | None = None) -> CurrentCheck:
         every = plan.layout.buckets
         only = () if count is None else buckets_of_day(now().date(), count, every)
         result = look(run, plan, only)
+    if result.refused:  # a look opens no incident: the next fold that meets it does
+        finding = refused_changes(plan.order, plan.deletes.untold, result.refused)
+        flaw = BucketFlaw(None, "order", finding.expected, finding.actual)
+        return CurrentCheck(state.folding, result.changes, (flaw,))
     known = [b for b in state.folding.buckets if not only or b.bucket in only]
     found: tuple[tuple[Literal["table", "changes"], tuple[BucketState, ...]], ...] = (
         ("table", result.found),

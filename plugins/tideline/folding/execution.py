@@ -13,13 +13,12 @@ from tideline.delta_properties import kept_for
 from tideline.errors import (
     AttemptFenced,
     CommitConflict,
-    FoldingHalted,
     Halted,
     ServiceAway,
     VerificationFailed,
 )
 from tideline.failpoints import reach
-from tideline.folding.rules import layout_text
+from tideline.folding.rules import layout_text, refused_changes
 from tideline.folding.tables import files_by_bucket, halted, section, standing, table_of
 from tideline.landing.attempts import answer_of, next_token
 from tideline.landing.context import RunContext, log
@@ -114,16 +113,13 @@ def look(run: RunContext, plan: FoldPlan, only: Sequence[int] = ()) -> FoldResul
     Args:
         only: The buckets that are looked at; none for all.
 
-    Raises:
-        FoldingHalted: A change has no place in the order.
+    Returns:
+        With `refused` alone where a change has no place in the table.
     """
     version, _ = standing(run)
     there = {n: files.paths for n, files in files_by_bucket(run, version).items()}
     job = replace(_job(run, plan, there, "looked"), is_look=True, only=tuple(only))
-    result = answer_of(run, job, FoldResult)
-    if result.moved:
-        raise _moved(run, plan, result)
-    return result
+    return answer_of(run, job, FoldResult)
 
 
 def _job(
@@ -155,7 +151,7 @@ def _folded(
     """Have Spark fold; given once more with the buckets that have to be folded anew."""
     job = _job(run, plan, {} if plan.is_anew else there, change.folder)
     result = answer_of(run, job, FoldResult)
-    if result.anew and not result.moved:
+    if result.anew and not result.refused:
         log.info("folding buckets %s anew", first_few(result.anew))
         assert run.typed is not None
         every = run.typed.decoded.files_at(plan.covered, plan.typed_version)
@@ -171,18 +167,9 @@ def _folded(
 
 
 def _refuse_moved(run: RunContext, change: TableChange, plan: FoldPlan, result: FoldResult) -> None:
-    if result.moved:
+    if result.refused:
         _discard(run, change)
-        raise _moved(run, plan, result)
-
-
-def _moved(run: RunContext, plan: FoldPlan, result: FoldResult) -> FoldingHalted:
-    expected = "the changes of each key in one partition of the topic"
-    actual = f"changes in several: {first_few(result.moved)}"
-    if plan.order == "sequence":
-        expected = "of each change a place in the order that current.sequence_by declares"
-        actual = f"changes without one: {first_few(result.moved)}"
-    return halted(run, Finding(kind="key_moved", expected=expected, actual=actual))
+        raise halted(run, refused_changes(plan.order, plan.deletes.untold, result.refused))
 
 
 def _refuse_changed(run: RunContext, change: TableChange, job: FoldJob, result: FoldResult) -> None:

@@ -68,21 +68,22 @@ class ExplainedKey:
         changes: All that are decoded, the last one first.
     """
 
-    key: Mapping[str, str]
+    key: Mapping[str, str | None]
     row: Mapping[str, str | None] | None
     is_deleted: bool
     changes: tuple[KeyChange, ...]
 
 
-def explain_key(run: RunContext, key: Mapping[str, str]) -> ExplainedKey:
+def explain_key(run: RunContext, key: Mapping[str, str | None]) -> ExplainedKey:
     """Look a key up in the current table and in the typed one; reads the keys of both.
 
     Args:
         run: This run; its stream has a current table.
-        key: Values by column, as texts.
+        key: Values by column, as texts; None for null.
 
     Raises:
-        BadInput: Nothing is folded, the key has other columns, or a value does not fit its column.
+        BadInput: Nothing is folded, the key has other columns, all of it is null, or a value does
+            not fit its column.
         ServiceAway: A store is away.
     """
     state = run.ledger.read()
@@ -95,16 +96,19 @@ def explain_key(run: RunContext, key: Mapping[str, str]) -> ExplainedKey:
             raise BadInput(f"--key: {not_among(column, plan.layout.key)}")
     if missing := [column for column in plan.layout.key if column not in key]:
         raise BadInput(f"--key: got no {missing[0]}; the key is {', '.join(plan.layout.key)}")
+    if all(value is None for value in key.values()):
+        raise BadInput("--key: got null alone; allowed: one value at least, or it is no key")
     assert run.typed is not None
     names = [c.name for c in plan.columns]
     found = table_of(run).rows_with([key], [*names, *COORDINATES, IS_DELETED])
     row = found[0] if found else None
     marks = ["is_tombstone"] if plan.deletes.tombstones else []
-    marks += [plan.deletes.column] if plan.deletes.column is not None else []
+    marks += [column for column, _ in plan.marks]
+    marks += ["op"] if plan.has_truncates else []
     sources = [c.source for c in plan.columns]
     marks += [c.source for c in plan.sequence]
     wanted = [*dict.fromkeys([*sources, *COORDINATES, *marks])]
-    typed = run.typed.decoded.rows_with([key], wanted)
+    typed = [c for c in run.typed.decoded.rows_with([key], wanted) if _is_of_row(plan, c)]
     typed.sort(key=lambda change: _place(plan, change), reverse=True)
     return ExplainedKey(
         key,
@@ -114,13 +118,18 @@ def explain_key(run: RunContext, key: Mapping[str, str]) -> ExplainedKey:
     )
 
 
+def _is_of_row(plan: FoldPlan, change: Mapping[str, Any]) -> bool:
+    """Whether a change says something of one row; as the fold has it."""
+    follows = plan.deletes.untold and plan.deletes.tombstones and change["is_tombstone"]
+    return not follows and not (plan.has_truncates and change["op"] == "t")
+
+
 def _change(plan: FoldPlan, folding: Folding, change: Mapping[str, Any]) -> KeyChange:
     identity = PartitionIdentity(change["topic_id"], change["generation"], change["partition"])
     folded = folding.covered.get(identity, ())
-    rule = plan.deletes
-    is_deleted = bool(rule.tombstones and change["is_tombstone"])
-    if rule.column is not None:
-        is_deleted |= _texts(change)[rule.column] == rule.equals
+    texts = _texts({column: change[column] for column, _ in plan.marks})
+    is_deleted = bool(plan.deletes.tombstones and change["is_tombstone"])
+    is_deleted |= any(texts[column] == text for column, text in plan.marks)
     return KeyChange(
         **{name: change[name] for name in COORDINATES},
         is_deleted=is_deleted,

@@ -13,6 +13,7 @@ from tideline.folding.rules import (
     are_reordered,
     columns_of,
     comes_below,
+    deletes_otherwise,
     drops_of,
     due,
     fold_plan_id,
@@ -41,9 +42,8 @@ from tideline.model.current import (
 )
 from tideline.model.decoding import OF_ENVELOPE, OWN_COLUMNS, UNAVAILABLE
 from tideline.model.incident import decided
-from tideline.model.offsets import Incarnations, partition_counts
+from tideline.model.offsets import partition_counts
 from tideline.stream.decoding import Decode
-from tideline.table.schema import Field
 
 
 def plan_fold(
@@ -82,7 +82,8 @@ def plan_fold(
         work = Due((*work.ranges, *more), work.again)
     by_time = decided(folding.incidents, "key_moved", "by_time")
     refolds = by_time or decided(folding.incidents, "current_changed", "refold")
-    if reasons := list(_reasons_for_all(folding, work, state.head.order_of_incarnations)):
+    deletes = _deletes(run, state, layout)
+    if reasons := list(_reasons_for_all(run, folding, work, state, deletes)):
         log.warning("the current table is folded anew, once: %s", "; ".join(reasons))
     is_anew |= bool(is_new or reasons or refolds is not None)
     order = _order(folding, layout, is_by_time=by_time is not None)
@@ -100,15 +101,20 @@ def plan_fold(
         drops = drops_of(folding, order, is_anew=is_anew)
     is_drop = drops != folding.drops
     folding = replace(folding, floors=floors, order=order, drops=drops)
+    folding = replace(folding, deletes=deletes)
     plan = _plan(run, state, folding, layout, work, is_anew=is_anew)
-    _refuse_deletes(run, state, plan)
     if sweep:  # which heals
         plan = replace(plan, unproven_since=None)
     return replace(plan, is_sweep=bool(sweep), is_drop=is_drop, sums=SUMS)
 
 
-def _reasons_for_all(folding: Folding, work: Due, order: Incarnations) -> Iterator[str]:
+def _reasons_for_all(
+    run: RunContext, folding: Folding, work: Due, state: LedgerState, deletes: Deletes
+) -> Iterator[str]:
     """Why what stands in the table counts for nothing, in words; nothing where it counts."""
+    order = state.head.order_of_incarnations
+    if deletes_otherwise(folding, deletes, has_events=_has_events(run)):
+        yield "other changes delete than those by which it was folded"
     if folding.has_old_sums:
         yield "its sums are of an older kind"
     if are_reordered(folding, order):
@@ -191,8 +197,8 @@ def _plan(
         layout=layout,
         columns=columns_of(columns, layout.key, own, folding.columns, names),
         has_unavailable=has_unavailable,
-        has_truncates=decode.value.envelope is not None,
-        deletes=_deletes(run, columns),
+        has_truncates=_has_events(run),
+        deletes=folding.deletes or _deletes(run, state, layout),
         eras=order.ids,
         returns=order.returns,
         partitions=tuple(partition_counts(head.identities).items()),
@@ -238,40 +244,39 @@ def _layout(run: RunContext, state: LedgerState) -> Layout | None:
     return Layout(tuple(key), section(run).table.buckets, sequence=tuple(sequence))
 
 
-def _deletes(run: RunContext, columns: tuple[Field, ...]) -> Deletes:
+def _deletes(run: RunContext, state: LedgerState, layout: Layout) -> Deletes:
     """Which changes say that a row is gone.
 
     Raises:
         BadInput: The stream file names a column for it that is not there: no delete would be seen.
+            Or the key has rows that nothing could ever delete.
     """
-    rules, decode = section(run).deletes, _decode(run)
-    tombstones = section(run).tombstones(decode)
-    names = [str(c["name"]) for c in columns]
-    if rules.when is not None:
-        if rules.when.column not in names:
-            raise BadInput(
-                f"stream {run.stream.stream}: current.deletes.when.column: got"
-                f" {rules.when.column!r}; no column of the typed table; allowed:"
-                f" {', '.join(names)}. Nothing was folded"
-            )
-        return Deletes(tombstones, rules.when.column, rules.when.equals)
-    if decode.value.envelope is not None:
-        return Deletes(tombstones, "op", "d")
-    if "__deleted" in names:
-        return Deletes(tombstones, "__deleted", "true")
-    return Deletes(tombstones)
-
-
-def _refuse_deletes(run: RunContext, state: LedgerState, plan: FoldPlan) -> None:
-    """Refuse a key whose rows nothing could ever delete.
-
-    Raises:
-        BadInput: It is one.
-    """
-    part = state.decoding.part("key")
+    assert run.typed is not None
+    names = [str(c["name"]) for c in run.typed.decoded.columns()]
+    when, part = section(run).deletes.when, state.decoding.part("key")
     told = [] if part is None else [c.name for c in part.reader.in_table]
-    if (wrong := wrong_deletes(plan.layout.key, plan.deletes, told)) is not None:
+    deletes = Deletes(section(run).tombstones(_decode(run)))
+    if when is not None and when.column not in names:
+        raise BadInput(
+            f"stream {run.stream.stream}: current.deletes.when.column: got {when.column!r}; no"
+            f" column of the typed table; allowed: {', '.join(names)}. Nothing was folded"
+        )
+    if when is not None:
+        deletes = replace(deletes, column=when.column, equals=when.equals)
+    elif _has_events(run):
+        deletes = replace(deletes, column="op", equals="d")
+    elif "__deleted" in names:
+        deletes = replace(deletes, column="__deleted", equals="true")
+    if _has_events(run) or deletes.column == "__deleted":
+        deletes = replace(deletes, untold=tuple(n for n in layout.key if n not in told))
+    if (wrong := wrong_deletes(layout.key, deletes, told)) is not None:
         raise BadInput(f"stream {run.stream.stream}: current.key: {wrong}. Nothing was folded")
+    return deletes
+
+
+def _has_events(run: RunContext) -> bool:
+    """Whether the typed rows are of change events, with an `op`."""
+    return _decode(run).value.envelope is not None
 
 
 def _decode(run: RunContext) -> Decode:

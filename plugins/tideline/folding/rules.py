@@ -25,11 +25,13 @@ from tideline.model.current import (
     Folding,
     Layout,
     Order,
+    Refusal,
     is_below,
     taken_by_table,
 )
 from tideline.model.decoding import Decoding, without_case
 from tideline.model.head import Head
+from tideline.model.incident import Finding
 from tideline.model.offsets import (
     CoordinateRange,
     Coverage,
@@ -43,12 +45,14 @@ from tideline.model.offsets import (
     subtract,
     union,
 )
+from tideline.model.wording import first_few
 from tideline.stream.schedules import next_time
 
 KEY_TYPES = ("string", "long", "integer", "boolean", "date", "timestamp", "timestamp_ntz", "binary")
 """Types of a key's columns, and decimals: equal values have equal texts."""
 SEQUENCE_TYPES = ("string", "long", "integer", "date", "timestamp", "timestamp_ntz")
 """Types of columns that order changes, and decimals: every engine orders them alike."""
+_BY_TIME = "Kafka's time orders all changes from now on, and nothing else does"
 _MANY_DELETED = 0.1
 """Of the table's rows; so many of keys that are gone are dropped, where they may be."""
 
@@ -278,19 +282,38 @@ def wrong_key(
 
 
 def wrong_deletes(key: Sequence[str], deletes: Deletes, told: Sequence[str]) -> str | None:
-    """What is wrong with a key where only a record without a value deletes, in words; or None.
+    """What is wrong with a key where a record without a value has to delete, in words; or None.
 
     Args:
+        deletes: Where change events delete, such a record only follows them (`untold`); where a
+            column's text does, and no key is decoded, it belongs to no row.
         told: Columns of the decoded key: all that such a record has.
     """
     untold = [n for n in key if n not in told]
-    if not (deletes.tombstones and deletes.column is None and untold):
+    is_needed = deletes.column is None or bool(told)
+    if not (deletes.tombstones and untold and is_needed) or deletes.untold:
         return None
     return (
         f"{untold[0]} is no column of the decoded key, and a record without a value has no others:"
         f" it could delete no row; those of the key: {', '.join(told) or 'none'}. Next: a key of"
-        " these, deletes.when, or deletes: {tombstone: false} where no such records come"
+        " these, deletes.when without decode.key, or deletes: {tombstone: false} where no such"
+        " records come"
     )
+
+
+def deletes_otherwise(folding: Folding, deletes: Deletes, *, has_events: bool) -> bool:
+    """Whether other changes delete now than when the table was folded.
+
+    Before the first fold that noted it, a text in a column took the place of a change event's `op`.
+
+    Args:
+        has_events: Whether the typed rows are of change events.
+    """
+    if folding.layout is None:  # nothing is folded
+        return False
+    if folding.deletes is not None:
+        return folding.deletes != deletes
+    return bool(deletes.untold) or (has_events and deletes.column != "op")
 
 
 def wrong_sequence(names: Sequence[str], typed: Sequence[Mapping[str, object]]) -> str | None:
@@ -331,6 +354,56 @@ def buckets_of_day(day: date, count: int, buckets: int) -> tuple[int, ...]:
         return tuple(range(buckets))
     first = day.toordinal() * count
     return tuple(sorted({n % buckets for n in range(first, first + count)}))
+
+
+def refused_changes(order: Order, untold: Sequence[str], refused: Sequence[Refusal]) -> Finding:
+    """What is found where changes have no place in the table; there is one at least.
+
+    Args:
+        order: What orders the plan's changes.
+        untold: Columns of the key that a change event which deletes may lack.
+        refused: A truncate counts more than changes that came with it, then the first one does.
+    """
+    kinds, said = [one.why for one in refused], first_few([one.what for one in refused])
+    why = "truncated" if "truncated" in kinds else kinds[0]
+    declared = "of each change a place in the order that current.sequence_by declares"
+    if why == "truncated":
+        reason = "offsets of several partitions say no order"
+        if is_declared := order == "sequence":
+            reason = "such a change has no value in current.sequence_by"
+        return Finding(
+            kind="key_moved",
+            expected=declared if is_declared else "op t in a topic of one partition only",
+            actual=said,
+            detail=f"all rows went at the source (TRUNCATE), and {reason}, so nobody knows which"
+            " changes came before; landing and decoding go on",
+            remedy=f"decide by_time: {_BY_TIME}. skipped.operations: t keeps later ones out",
+        )
+    if why == "unordered":
+        return Finding(
+            kind="key_moved",
+            expected=declared,
+            actual=f"changes without one: {said}",
+            detail="a change has no value in current.sequence_by; landing and decoding go on",
+            remedy=f"find out why it has none, or decide by_time: {_BY_TIME}",
+        )
+    if why == "untold":
+        names = ", ".join(untold)
+        return Finding(
+            kind="key_moved",
+            expected=f"of each change event that deletes a row its {names}",
+            actual=f"some with null, or a fixed value, that delete no row: {said}",
+            detail=f"the record's key has no {names}, and the database has not told the row of"
+            " before: its row would stay; landing and decoding go on",
+            remedy="another current.table with the record's own key in current.key; or REPLICA"
+            " IDENTITY FULL, a new snapshot in a topic that is created again, and another"
+            " current.table. by_time does not help",
+        )
+    return Finding(
+        kind="key_moved",
+        expected="the changes of each key in one partition of the topic",
+        actual=f"changes in several: {said}",
+    )
 
 
 def layout_text(layout: Layout) -> str:

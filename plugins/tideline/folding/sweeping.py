@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass
 from datetime import datetime, timedelta
 
-from tideline.errors import BadInput
+from tideline.errors import BadInput, ServiceAway
 from tideline.folding.execution import execute
 from tideline.folding.planning import plan_fold, plan_look
 from tideline.folding.rules import due, newest_logs
@@ -26,6 +26,7 @@ from tideline.model.offsets import (
     OffsetRange,
     PartitionIdentity,
     PlaceInLog,
+    TopicPartition,
     by_identity,
     intersect,
     subtract,
@@ -41,6 +42,8 @@ _FIRST, _LAST = ("first", "first_in_data_collection"), ("last", "last_in_data_co
 _WHOLE = ("true", *_FIRST, *_LAST)
 _TICK = timedelta(microseconds=1)
 """Of times in a table."""
+_MILLISECOND = timedelta(milliseconds=1)
+"""Of Kafka's times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +106,10 @@ def find_ghosts(run: RunContext) -> Ghosts:
             " LogAppendTime), which do not order those of several partitions: where the snapshot"
             " began in each, nobody knows"
         )
-    if why := _not_read(run, floors):
+    if why := _unread(run, floors, snapshot.ended) or _not_read(run, floors):
         raise BadInput(
             f"stream {name}: since the snapshot began, {why}: its rows would look as if they were"
-            " gone"
+            " gone. Nothing was swept"
         )
     older = {*plan.eras} - {topic_id}  # later ones have no row yet
     rows, first = table_of(run).below(floors, sorted(older), plan.layout.key, SHOWN)
@@ -205,6 +208,40 @@ def _lowest(
         if (log.topic_id, log.partition) in partitions:
             found.setdefault((log.topic_id, log.partition), log.at(firsts[log]))
     return tuple(found.values())
+
+
+def _unread(run: RunContext, floors: tuple[Floor, ...], ended: datetime) -> str | None:
+    """What Kafka holds that may be of the snapshot and is not landed, in words; None for nothing.
+
+    A partition is read behind the snapshot once nothing is unread there, or a record with a later
+    time comes first. An open transaction counts as unread.
+
+    Raises:
+        ServiceAway: Kafka is away, or a partition does not answer.
+    """
+    head, topic_id = run.ledger.read().head, floors[0].topic_id
+    (name,) = run.stream.kafka.topics
+    topic = run.kafka.observe([name], {}).topic(name)
+    if topic is None or topic.fault or topic.refusal:
+        raise ServiceAway(f"topic {name} does not answer; nothing was swept, try again")
+    if topic.topic_id != topic_id:  # that log is gone: no record of it comes any more
+        return None
+    reached = {p.partition: p.next_offset for p in head.positions if p.topic_id == topic_id}
+    places = [TopicPartition(name, p.partition) for p in topic.partitions]
+    later = run.kafka.offsets_at(ended + _MILLISECOND, places)
+    for place, seen in zip(places, topic.partitions, strict=True):
+        if not seen.answered:
+            raise ServiceAway(f"partition {place} does not answer; nothing was swept, try again")
+        assert seen.high_watermark is not None
+        assert seen.log_start_offset is not None
+        start = max(reached.get(place.partition, 0), seen.log_start_offset)
+        first = later[place]
+        if seen.high_watermark > start and (first is None or first.offset > start):
+            return (
+                f"{seen.high_watermark - start} offsets of partition {place.partition} are not"
+                " landed (tideline run FILE first)"
+            )
+    return None
 
 
 def _not_read(run: RunContext, floors: tuple[Floor, ...]) -> str | None:

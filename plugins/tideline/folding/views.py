@@ -31,6 +31,7 @@ Engine = Literal["spark", "duckdb", "trino"]
 _ERA, _LAST, _TRUNCATES = "tideline_era", "tideline_last", "tideline_truncates"
 _LIFE, _SPELL, _UNTIL = "tideline_life", "tideline_spell", "tideline_until"
 _FILLED, _CAME = "tideline_filled_", "tideline_came_"
+_OF_ROW, _STANDS = "tideline_of_row", "tideline_stands"
 """Names that no table has."""
 
 
@@ -42,12 +43,14 @@ class Dialect:
         quote: Around a name.
         text: The type of texts.
         contains: The function that looks for a value in an array.
+        instant: The type of times that stand in no zone.
         table: A table at an address; None where the engine knows tables by names only.
     """
 
     quote: str
     text: str
     contains: str
+    instant: str
     table: str | None
 
     def name(self, name: str) -> str:
@@ -61,9 +64,9 @@ class Dialect:
 
 
 DIALECTS: Mapping[Engine, Dialect] = {
-    "spark": Dialect("`", "STRING", "array_contains", "delta.`{}`"),
-    "duckdb": Dialect('"', "VARCHAR", "list_contains", "delta_scan('{}')"),
-    "trino": Dialect('"', "VARCHAR", "contains", None),
+    "spark": Dialect("`", "STRING", "array_contains", "TIMESTAMP", "delta.`{}`"),
+    "duckdb": Dialect('"', "VARCHAR", "list_contains", "TIMESTAMPTZ", "delta_scan('{}')"),
+    "trino": Dialect('"', "VARCHAR", "contains", "TIMESTAMP", None),
 }
 
 
@@ -128,8 +131,10 @@ class Query:
     def now(self, folded: tuple[Coverage, ...], barrier: Barrier | None) -> str:
         """One row for each key that is there."""
         q = self.dialect.name
-        named = [q(n) for n in self._columns()]
-        rows = ", ".join(self._value(n) for n in self._columns())
+        named = ", ".join(q(n) for n in self._columns())
+        filled = {n: f"l.{q(_FILLED + n)} AS {q(n)}" for n in self._fillable()}
+        rows = ", ".join(filled.get(n, f"l.{q(n)}") for n in self._columns())
+        both = ", ".join([*map(q, self._merged()), _ERA, _STANDS])
         stays = self._stays("u") if self._truncates else ""
         added = "".join(f", NULL AS {q(n)}" for n in self.lacking)
         return f"""WITH unfolded AS (
@@ -137,24 +142,52 @@ class Query:
   FROM {self.typed}
   WHERE NOT ({self._folded(folded)})
 ),
-{self._truncated("unfolded", barrier)}living AS (
-  SELECT u.* FROM unfolded AS u WHERE ({self._is_key()}){stays}
+{self._truncated("unfolded", barrier)}newer AS (
+  SELECT {both} FROM unfolded AS u WHERE {_OF_ROW}{stays}
 ),
-{self._lives((), f"row_number() OVER ({self._of_key(())} {self._descending()}) AS {_LAST}")}
 standing AS (
-  SELECT u.* FROM (SELECT *, {self._era()} AS {_ERA}{added} FROM {self.current}) AS u
-  WHERE TRUE{stays}
+  SELECT u.* FROM (
+    SELECT *, {self._era()} AS {_ERA}, 1 AS {_STANDS}{added} FROM {self.current}
+  ) AS u WHERE TRUE{stays}
 ),
+{self._living(both, folded)}
+{self._lives((), f"row_number() OVER ({self._of_key(())} {self._descending()}) AS {_LAST}")}
 united AS (
-  SELECT {", ".join(named)}, {IS_DELETED} FROM standing AS c
-  WHERE NOT EXISTS (SELECT 1 FROM filled AS l WHERE {self._same_key()})
+  SELECT {named}, {IS_DELETED} FROM standing AS c
+  WHERE NOT EXISTS (SELECT 1 FROM newer AS l WHERE {self._same_key()})
   UNION ALL
-  SELECT {rows}, CASE WHEN {self._takes()} THEN l.{IS_DELETED} ELSE c.{IS_DELETED} END AS
-    {IS_DELETED}
-  FROM filled AS l LEFT JOIN standing AS c ON {self._same_key()} WHERE l.{_LAST} = 1
+  SELECT {rows}, l.{IS_DELETED} FROM filled AS l WHERE l.{_LAST} = 1
 )
-SELECT {", ".join(named)} FROM united WHERE NOT {IS_DELETED}
+SELECT {named} FROM united WHERE NOT {IS_DELETED}
 """
+
+    def _living(self, both: str, folded: tuple[Coverage, ...]) -> str:
+        """`living`: of each key that has changes these, and its row of the table.
+
+        A row that was filled, of a change whose place nobody knows, does not count where an older
+        change has come since: all changes of its key do. The fold makes its bucket anew then.
+        """
+        changed = f"EXISTS (SELECT 1 FROM newer AS l WHERE {self._same_key()}"
+        if not self._fillable():
+            rest = f"  SELECT {both} FROM standing AS c WHERE {changed})"
+            return f"living AS (\n  SELECT * FROM newer\n  UNION ALL\n{rest}\n),"
+        stays = self._stays("c") if self._truncates else ""
+        return f"""doubted AS (
+  SELECT {self._names(self.plan.layout.key)} FROM standing AS c
+  WHERE {UNAVAILABLE} IS NOT NULL AND {changed} AND {self._is_before("l", "c")})
+),
+living AS (
+  SELECT * FROM newer
+  UNION ALL
+  SELECT {both} FROM standing AS c
+  WHERE {changed}) AND NOT EXISTS (SELECT 1 FROM doubted AS l WHERE {self._same_key()})
+  UNION ALL
+  SELECT {both} FROM (
+    SELECT {", ".join(self._of_typed(self._below()))}
+    FROM {self.typed} WHERE {self._folded(folded)}
+  ) AS c
+  WHERE {_OF_ROW}{stays} AND EXISTS (SELECT 1 FROM doubted AS l WHERE {self._same_key()})
+),"""
 
     def history(self) -> str:
         """Each row of each key, from when to when it was so; `valid_to` is exclusive."""
@@ -166,7 +199,8 @@ SELECT {", ".join(named)} FROM united WHERE NOT {IS_DELETED}
         until = f"lead({at}) OVER ({self._of_key((_LIFE,))} {self._ascending()})"
         if not self._truncates:
             return f"""WITH living AS (
-  SELECT {", ".join(self._of_typed(()))}, 0 AS {_LIFE} FROM {self.typed} WHERE ({self._is_key()})
+  SELECT *, 0 AS {_LIFE} FROM (SELECT {", ".join(self._of_typed(()))} FROM {self.typed}) AS u
+  WHERE {_OF_ROW}
 ),
 {self._lives((_LIFE,), f"{until} AS valid_to").rstrip(",")}
 SELECT {named}, {at} AS valid_from, valid_to FROM filled WHERE NOT {IS_DELETED}
@@ -190,7 +224,7 @@ living AS (
   SELECT u.*, coalesce(e.{_LIFE}, 0) AS {_LIFE}, t.{_UNTIL} FROM changed AS u
   LEFT JOIN (SELECT {", ".join(place)}, {_LIFE} FROM ended) AS e ON {same}
   LEFT JOIN (SELECT {_LIFE} AS {_LAST}, {_UNTIL} FROM truncated) AS t ON t.{_LAST} = e.{_LIFE}
-  WHERE ({self._is_key()})
+  WHERE {_OF_ROW}
 ),
 {self._lives((_LIFE,), f"coalesce({until}, {_UNTIL}) AS valid_to").rstrip(",")}
 SELECT {named}, {at} AS valid_from, valid_to FROM filled WHERE NOT {IS_DELETED}
@@ -235,14 +269,17 @@ filled AS (
         keys = self._names(self.plan.layout.key)
         return f"PARTITION BY {', '.join([keys, *more])} ORDER BY"
 
-    def _is_key(self) -> str:
-        return " OR ".join(f"{self.dialect.name(n)} IS NOT NULL" for n in self.plan.layout.key)
-
     def _columns(self) -> list[str]:
         """The view's columns: the table's, without those of deleted rows and buckets."""
         every = (str(field["name"]) for field in current_columns(self.plan))
         hidden = (IS_DELETED, BUCKET, *(c.name for c in self.plan.sequence))
         return [name for name in every if name not in hidden]
+
+    def _merged(self) -> list[str]:
+        """What a change and a row of the table both have."""
+        own = [UNAVAILABLE] if self.plan.has_unavailable else []
+        rows = (c.name for c in (*self.plan.columns, *self.plan.sequence))
+        return [*rows, *COORDINATES, *own, IS_DELETED]
 
     def _names(self, names: tuple[str, ...]) -> str:
         return ", ".join(map(self.dialect.name, names))
@@ -266,7 +303,7 @@ filled AS (
         return f"CASE {' '.join(cases)} ELSE {len(self.plan.eras)} END"
 
     def _of_typed(self, also: Sequence[str]) -> list[str]:
-        """The view's columns of a typed row, whether it deletes, and its incarnation.
+        """The view's columns of a typed row, whether it deletes, and where it stands.
 
         Args:
             also: More conditions under which it does.
@@ -277,11 +314,22 @@ filled AS (
         parts += [UNAVAILABLE] if plan.has_unavailable else []
         parts += [f"op = 't' AS {_TRUNCATES}"] if plan.has_truncates else []
         deletes = ["is_tombstone"] if plan.deletes.tombstones else []
-        if plan.deletes.column is not None:
-            text = f"CAST({q(plan.deletes.column)} AS {self.dialect.text})"
-            deletes.append(f"coalesce({text} = {self.dialect.literal(plan.deletes.equals)}, FALSE)")
+        for column, said in plan.marks:
+            text = f"CAST({q(column)} AS {self.dialect.text})"
+            deletes.append(f"coalesce({text} = {self.dialect.literal(said)}, FALSE)")
         parts.append(f"({' OR '.join([*deletes, *also]) or 'FALSE'}) AS {IS_DELETED}")
-        return [*parts, f"{self._era()} AS {_ERA}"]
+        parts.append(f"({self._is_of_row()}) AS {_OF_ROW}")
+        return [*parts, f"{self._era()} AS {_ERA}", f"0 AS {_STANDS}"]
+
+    def _is_of_row(self) -> str:
+        """Whether a typed row says something of one row; as the fold has it."""
+        key = " OR ".join(f"{self.dialect.name(n)} IS NOT NULL" for n in self.plan.layout.key)
+        found = [f"({key})"]
+        if self.plan.has_truncates:
+            found.append("coalesce(op <> 't', TRUE)")
+        if self.plan.deletes.untold and self.plan.deletes.tombstones:
+            found.append("NOT is_tombstone")
+        return " AND ".join(found)
 
     def _below(self) -> list[str]:
         """Whether a change is below the floors; as the fold has it."""
@@ -311,18 +359,15 @@ filled AS (
         )
 
     def _lacks(self, name: str) -> str:
-        named = self.dialect.literal(name)
-        return f"coalesce({self.dialect.contains}({UNAVAILABLE}, {named}), FALSE)"
+        """Whether a value did not come; a row of the table may name one that it was filled with."""
+        q, named = self.dialect.name(name), self.dialect.literal(name)
+        return f"({q} IS NULL AND coalesce({self.dialect.contains}({UNAVAILABLE}, {named}), FALSE))"
 
     def _same_key(self) -> str:
         keys = [self.dialect.name(n) for n in self.plan.layout.key]
         if len(keys) == 1:
             return f"l.{keys[0]} = c.{keys[0]}"
         return " AND ".join(f"l.{k} IS NOT DISTINCT FROM c.{k}" for k in keys)
-
-    def _takes(self) -> str:
-        """Whether a change counts, and not the row that stands there."""
-        return f"(c.{_ERA} IS NULL OR NOT {self._is_before('l', 'c')})"
 
     def _is_before(self, one: str, other: str) -> str:
         """Whether a row is before another one, column by column."""
@@ -331,16 +376,6 @@ filled AS (
             less, same = f"{one}.{name} < {other}.{name}", f"{one}.{name} = {other}.{name}"
             found = f"({less} OR ({same} AND {found}))"
         return found
-
-    def _value(self, name: str) -> str:
-        """A column of a key with changes: of the change that counts, or of what came before it."""
-        q = self.dialect.name(name)
-        value = f"l.{q}"
-        if name in self._fillable():
-            earlier = f"CASE WHEN l.{_SPELL} = 0 AND NOT c.{IS_DELETED} THEN c.{q} END"
-            came, filled = self.dialect.name(_CAME + name), self.dialect.name(_FILLED + name)
-            value = f"CASE WHEN l.{came} > 0 THEN l.{filled} ELSE {earlier} END"
-        return f"CASE WHEN {self._takes()} THEN {value} ELSE c.{q} END AS {q}"
 
     @property
     def _truncates(self) -> bool:
@@ -354,7 +389,7 @@ filled AS (
         names = [self.dialect.name(n) for n in self._place()]
         found = f"SELECT {', '.join(names)} FROM {changes} WHERE {_TRUNCATES}"
         if folded is not None:
-            at = f"TIMESTAMP {self.dialect.literal(folded.timestamp.isoformat(' '))}"
+            at = f"{self.dialect.instant} {self.dialect.literal(folded.timestamp.isoformat(' '))}"
             known = {_ERA: self.plan.incarnations.of(folded.identity), "timestamp": at} | {
                 n: getattr(folded, n) for n in ("generation", "partition", "offset")
             }
@@ -385,7 +420,8 @@ filled AS (
         )
 
     def _ascending(self) -> str:
-        return self._names(self._place())
+        """Of one place the table's row is the later: a fold may have made it of that change."""
+        return self._names((*self._place(), _STANDS))
 
     def _descending(self) -> str:
-        return ", ".join(f"{self.dialect.name(n)} DESC" for n in self._place())
+        return ", ".join(f"{self.dialect.name(n)} DESC" for n in (*self._place(), _STANDS))

@@ -60,7 +60,7 @@ def taken_by_table(key: Sequence[str], sequence: Sequence[str]) -> str | None:
         if (folded := without_case(name)) in own or folded.startswith(INNER):
             return (
                 f"the current table has a column {folded} of its own. Give the field another one in"
-                f" fields of decode.key or decode.value: {{field: {name}, column: ...}}"
+                f" fields of decode.key or decode.value: {{field: {name}, as: ANOTHER}}"
             )
     return None
 
@@ -104,18 +104,22 @@ class Deletes:
     Args:
         tombstones: Records without a value do.
         column, equals: So does a change with that text in a typed column; None for no such rule.
+        untold: Columns of the table's key that the record's key does not tell: a change event that
+            deletes may lack their values, and the record without a value behind it has none.
     """
 
     tombstones: bool
     column: str | None = None
     equals: str = ""
+    untold: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Barrier(PlaceInLog):
     """The last record that said that all rows are gone (`op` `t`): older changes count no more.
 
-    By offsets it speaks of its own partition, and of older incarnations of the topic.
+    Rows that it has ended stay at their own last changes. By offsets it speaks of its own
+    partition, and of older incarnations of the topic.
     """
 
     timestamp: datetime
@@ -146,8 +150,9 @@ class FoldPlan:
         layout: Key and buckets.
         columns: The key's, then the row's.
         has_unavailable: Whether changes may lack values of columns.
-        has_truncates: Whether a change may say that all rows are gone.
-        deletes: Which changes do.
+        has_truncates: Whether the rows are of change events: one with `op` `t` says that all rows
+            are gone, one with `op` `d` deletes.
+        deletes: Which changes delete besides.
         eras: Ids of the topic and of those that it has replaced, oldest first.
         returns: As of `Incarnations`, of topic ids that have come back.
         partitions: Of each topic id how many partitions it has, with and without records.
@@ -192,6 +197,14 @@ class FoldPlan:
     returns: tuple[PartitionIdentity, ...] = ()
     partitions: tuple[tuple[str, int], ...] = ()
     sums: str = OLD_SUMS
+
+    @property
+    def marks(self) -> tuple[tuple[str, str], ...]:
+        """Typed columns, each with the text by which a change deletes."""
+        found = [("op", "d")] if self.has_truncates else []
+        if self.deletes.column is not None:
+            found.append((self.deletes.column, self.deletes.equals))
+        return tuple(dict.fromkeys(found))
 
     @property
     def incarnations(self) -> Incarnations:
@@ -248,6 +261,22 @@ def order_names(plan: FoldPlan) -> tuple[str, ...]:
     if plan.order == "sequence":
         return (*(c.name for c in plan.sequence), ERA, "generation", "partition", "offset")
     return (ERA, "generation", "offset", "partition")
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Changes that have no place in the table.
+
+    Args:
+        why: `moved`, a key's changes are in two partitions of one incarnation; `unordered`, a
+            change has none in the declared order; `truncated`, nobody knows what came before one
+            that says that all rows are gone; `untold`, a delete may name another key than its
+            row's.
+        what: The key, or the topic.
+    """
+
+    why: Literal["moved", "unordered", "truncated", "untold"]
+    what: str
 
 
 def differing(
@@ -342,6 +371,7 @@ class Folding:
             taken.
         drops: As of a plan.
         sums: As of a plan.
+        deletes: As of a plan; None before the first fold that noted them.
     """
 
     coverage: tuple[Coverage, ...] = ()
@@ -364,6 +394,7 @@ class Folding:
     drops: tuple[Floor, ...] = ()
     returns: tuple[PartitionIdentity, ...] = ()
     sums: str = OLD_SUMS
+    deletes: Deletes | None = None
 
     @property
     def covered(self) -> dict[PartitionIdentity, Intervals]:
@@ -384,7 +415,8 @@ class Folding:
     def has_old_sums(self) -> bool:
         """Whether the sums would be others today: then a fold makes every bucket anew, once."""
         is_nested = any(not isinstance(c.type, str) or c.type == "variant" for c in self.columns)
-        return self.sums == OLD_SUMS and is_nested
+        has_ended = self.barrier is not None  # rows stood at the record that had ended them
+        return self.sums == OLD_SUMS and (is_nested or has_ended)
 
     def unfolded(self, decoded: Mapping[PartitionIdentity, Intervals]) -> int:
         """How many decoded offsets have changes that are not in it yet, or are others by now."""
@@ -452,6 +484,7 @@ class Folding:
             healed=self.healed if plan.floors else (),
             drops=plan.drops,
             sums=plan.sums,
+            deletes=plan.deletes,
             folds=self.folds + 1,
             folded_at=done.closed_at,
         )

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tideline.model.current import Barrier, BucketState, FoldPlan
+from tideline.model.current import Barrier, BucketState, FoldPlan, Refusal
 from tideline.model.decoding import DecodePlan
 from tideline.model.offsets import (
     CoordinateRange,
@@ -276,7 +276,7 @@ class FoldResult:
         touched: Buckets that the new files replace.
         found: What the touched buckets held before, but for those folded anew.
         left: What they hold after.
-        moved: Keys whose changes stand in two partitions, as texts; then nothing was written.
+        refused: Changes that have no place in the table; then nothing was written.
         anew: Buckets that have to be folded anew; then nothing was written either, and the job is
             to be given again with them.
         barrier: The last change that said that all rows are gone, those before it included.
@@ -289,7 +289,7 @@ class FoldResult:
     touched: tuple[int, ...] = ()
     found: tuple[BucketState, ...] = ()
     left: tuple[BucketState, ...] = ()
-    moved: tuple[str, ...] = ()
+    refused: tuple[Refusal, ...] = ()
     anew: tuple[int, ...] = ()
     barrier: Barrier | None = None
     error: str | None = None

@@ -101,18 +101,21 @@ class BucketFlaw:
     """A bucket of the current table that is not as the ledger says.
 
     Args:
-        bucket: Its number.
+        bucket: Its number; None for all of them.
         place: `table`: its rows are others than the last fold has left there; `changes`: the
-            changes that are decoded make other rows of it.
+            changes that are decoded make other rows of it; `order`: some of them have no place in
+            the one order, so nobody knows what they make.
         expected, found: What the ledger says, and what was found, in words.
     """
 
-    bucket: int
-    place: Literal["table", "changes"]
+    bucket: int | None
+    place: Literal["table", "changes", "order"]
     expected: str
     found: str
 
     def __str__(self) -> str:
+        if self.place == "order":
+            return f"every bucket is in doubt: expected {self.expected}, found {self.found}"
         what = "holds" if self.place == "table" else "would hold, by its changes,"
         return f"bucket {self.bucket} {what} {self.found}; the ledger says {self.expected}"
 

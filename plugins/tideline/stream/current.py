@@ -6,8 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, field_validator
 
-from tideline.model.current import taken_by_table
-from tideline.model.decoding import OF_ENVELOPE
+from tideline.model.decoding import OF_ENVELOPE, without_case
 from tideline.stream.decoding import Decode
 from tideline.stream.schedules import refused_schedule
 from tideline.stream.settings import Address, Section, given_twice
@@ -90,8 +89,9 @@ class Current(Section):
     @field_validator("key", "sequence_by")
     @classmethod
     def _each_once(cls, value: list[str] | None) -> list[str] | None:
-        if value is not None and given_twice(value):
-            raise ValueError("each column once")
+        # whatever their case: Delta and Spark take `a` and `A` for one column
+        if value is not None and (twice := given_twice(map(without_case, value))):
+            raise ValueError(f"each column once; {twice[0]} stands there twice")
         return value
 
     @field_validator("every", mode="before")
@@ -124,8 +124,6 @@ class Current(Section):
             return "needs decode.key, or key: columns of the typed table"
         if self.tombstones(decode) and decode.tombstones != "keep":
             return "deletes.tombstone needs decode.tombstones: keep"
-        if (taken := taken_by_table(self.key or (), self.sequence_by or ())) is not None:
-            return f"key: {taken}"
         if (what := self._unordered(decode)) is not None:
             return what
         is_told = decode.value.envelope is not None or self.deletes.when is not None

@@ -76,7 +76,7 @@ EFFECTS: Mapping[str, tuple[When, str]] = {
     "current.key": ("refused", "another address of the current table begins anew"),
     "current.sequence_by": ("refused", "another address of the current table begins anew"),
     "current.keep_deleted": ("next_run", ""),
-    "current.deletes": ("next_run", "older deletes: tideline fold FILE --anew"),
+    "current.deletes": ("next_run", "the current table is folded anew, once"),
     "current.every": ("next_run", ""),
     "current": ("next_run", "everything that is decoded is folded, or nothing more is"),
     "catalog": ("next_run", "a new name is made; the old one stays where it is"),

@@ -109,7 +109,7 @@ class Parsed:
             key: With dots between levels.
             places: As of `checked`.
         """
-        location = tuple(int(part) if part.isdecimal() else part for part in key.split("."))
+        location = _place(key)
         where, line = self._found(location, places)
         return Problem(self.file, line, _dotted(where), value, allowed)
 
@@ -119,8 +119,9 @@ class Parsed:
         location = tuple(part for part in error["loc"] if part not in ("word", "place", "[key]"))
         given = error["input"]
         # a check of the whole model says by its type which key it is about
-        if not location and error["type"] in model.model_fields:
-            location, given = (error["type"],), given.get(error["type"])
+        about = _place(error["type"])
+        if not location and about[0] in model.model_fields:
+            location, given = about, _value_at(given, about)
         where, line = self._found(location, places)
         value = "nothing" if error["type"] == "missing" else value_shown(error["type"], given)
         allowed = f"{_allowed(model, error, location)}{told}"
@@ -135,6 +136,20 @@ class Parsed:
                 if known is not None:
                     return (*place, *location), known
         return (*places[-1], *location), 1
+
+
+def _place(key: str) -> Location:
+    """The place of a key that has dots between its levels."""
+    return tuple(int(part) if part.isdecimal() else part for part in key.split("."))
+
+
+def _value_at(data: Any, place: Location) -> Any:
+    """The value at a place; None where the file leaves it to its default."""
+    with suppress(LookupError, TypeError):
+        for part in place:
+            data = data[part]
+        return data
+    return None
 
 
 def read_text(path: str | Path) -> str:

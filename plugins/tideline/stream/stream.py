@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from itertools import combinations
-from typing import Literal
+from typing import Any, Literal
 from zoneinfo import available_timezones
 
 from pydantic import Field, ValidationInfo, field_validator
@@ -26,6 +26,7 @@ from tideline.model.addresses import (
     store_of,
 )
 from tideline.model.maintenance import TableRole
+from tideline.stream.columns import refused_column
 from tideline.stream.current import Current
 from tideline.stream.decoding import Decode, Maintenance, Registry
 from tideline.stream.landing import DagName, Kafka, Limits, OnReset, Policies, Spark, Start, Table
@@ -133,6 +134,10 @@ class Stream(Section):
         topics = len(self.kafka.topics) if self.kafka.topic_pattern is None else None
         if (what := self.current.lacking(self.decode, topics)) is not None:
             raise PydanticCustomError("current", "{what}", {"what": what})
+        assert self.decode is not None
+        if (refused := refused_column(self.current, self.decode)) is not None:
+            key: Any = refused.key
+            raise PydanticCustomError(key, "{why}", {"why": refused.why})
         return self
 
     @whole(mode="after")

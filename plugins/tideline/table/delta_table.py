@@ -288,7 +288,7 @@ class TargetTable:
         return spelled(self._existing(), keys)
 
     def rows_with(
-        self, keys: Sequence[Mapping[str, str]], columns: Sequence[str]
+        self, keys: Sequence[Mapping[str, str | None]], columns: Sequence[str]
     ) -> list[dict[str, Any]]:
         """The rows whose columns have one of these keys' values."""
         table = self._open(None)

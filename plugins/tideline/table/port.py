@@ -209,13 +209,13 @@ class TablePort(Protocol):
         """
 
     def rows_with(
-        self, keys: Sequence[Mapping[str, str]], columns: Sequence[str]
+        self, keys: Sequence[Mapping[str, str | None]], columns: Sequence[str]
     ) -> list[dict[str, Any]]:
         """The rows of the newest version whose columns have one of these keys' values.
 
         Args:
-            keys: Values by column, as texts: those of bytes in hexadecimal digits. All have the
-                same columns.
+            keys: Values by column, as texts: those of bytes in hexadecimal digits; None for null.
+                All have the same columns.
             columns: What is returned of each row; no partition columns but those of coordinates.
 
         Returns:

@@ -203,7 +203,7 @@ def spelled(table: Opened, keys: Iterable[Mapping[str, str]]) -> list[Mapping[st
 def rows_with(
     table: Opened,
     options: Mapping[str, str],
-    keys: Sequence[Mapping[str, str]],
+    keys: Sequence[Mapping[str, str | None]],
     columns: Sequence[str],
 ) -> list[dict[str, Any]]:
     """Rows by the values of some columns; of each file, only these are read where none has them.
@@ -211,7 +211,7 @@ def rows_with(
     Row groups whose statistics exclude all of the keys are not read.
 
     Args:
-        keys: Values by column, as texts; all have the same columns.
+        keys: Values by column, as texts, None for null; all have the same columns.
 
     Raises:
         BadInput: A text is no value of its column's type.
@@ -228,7 +228,9 @@ def rows_with(
     wanted = {
         names[n]: pa.array({v[n] for v in values}, types[names[n]]) for n in range(len(names))
     }
-    holding = {name: sorted(v.as_py() for v in of) for name, of in wanted.items()}
+    given = {name: of.to_pylist() for name, of in wanted.items()}
+    # statistics tell no null
+    sorted_values = {name: sorted(of) for name, of in given.items() if None not in of}
     every = {tuple(v.as_py() for v in key) for key in values}
     for file in active_files(table) if keys else ():
         its = {
@@ -236,20 +238,22 @@ def rows_with(
             for name, text in (file.partition or {}).items()
             if name in names
         }
-        if any(value not in holding[name] for name, value in its.items()):
+        if any(value not in given[name] for name, value in its.items()):
             continue
-        inside = {n: values for n, values in holding.items() if n not in its}
-        data = read_parquet(table, file.path, [*inside], options, holding=inside)
-        if not {*inside} <= {*data.column_names}:
-            continue  # it is older than a column
-        masks = [pc.is_in(data[n].cast(types[n]), wanted[n]) for n in inside]
+        inside = [n for n in names if n not in its]
+        holding = {n: sorted_values[n] for n in inside if n in sorted_values}
+        data = read_parquet(table, file.path, inside, options, holding=holding)
+        there = [n for n in inside if n in data.column_names]
+        if any(None not in given[n] for n in inside if n not in there):
+            continue  # it is older than a column, which is null in its rows
+        masks = [pc.is_in(data[n].cast(types[n]), wanted[n]) for n in there]
         mask = reduce(pc.and_, masks) if masks else None
         if mask is not None and not pc.any(mask).as_py():
             continue
         chosen = read_parquet(
-            table, file.path, [*dict.fromkeys((*inside, *columns))], options, holding=inside
+            table, file.path, [*dict.fromkeys((*inside, *columns))], options, holding=holding
         )
-        others = dict.fromkeys(columns) | dict(file.by_its_rows.constants) | its
+        others = dict.fromkeys((*names, *columns)) | dict(file.by_its_rows.constants) | its
         for row in (chosen if mask is None else chosen.filter(mask)).to_pylist():
             whole = others | row
             if len(names) == 1 or tuple(whole[n] for n in names) in every:
@@ -288,7 +292,9 @@ def rows_at(
         yield from (others | row for row in data.to_pylist())
 
 
-def _value(kind: pa.DataType, name: str, text: str) -> pa.Scalar:
+def _value(kind: pa.DataType, name: str, text: str | None) -> pa.Scalar:
+    if text is None:
+        return pa.scalar(None, kind)
     try:
         if pa.types.is_binary(kind):
             return pa.scalar(bytes.fromhex(text), kind)

@@ -26,17 +26,20 @@ from tideline.model.placeholders import placeholders
 from tideline.spark.coordinates import Transform
 from tideline.table.schema import TYPED_COLUMNS, current_columns, delta_field, delta_fields
 
-IS_TRUNCATE = "_tideline_is_truncate"
+IS_TRUNCATE, FOLLOWS = "_tideline_is_truncate", "_tideline_follows"
 ORDER, NEW, OLDEST = "_tideline_order", "_tideline_new_", "_tideline_oldest"
 FIRST, LAST = "_tideline_low", "_tideline_high"
 FILLED, GONE, _LAST = "_tideline_filled_", "_tideline_gone", "_tideline_last"
+CAME, UNTOLD = "_tideline_came", "_tideline_untold"
+_UNSET = {"string": "''", "boolean": "false", "binary": "X''", "date": "DATE '1970-01-01'"}
+_UNSET |= {"timestamp": "timestamp_seconds(0)", "timestamp_ntz": "TIMESTAMP_NTZ '1970-01-01 0:0:0'"}
+"""What Debezium writes for a value that it was not told, in a column that is never null; else 0."""
 
 
 def typed_schema(plan: FoldPlan) -> StructType:
     """What is read of the typed table."""
-    own = [*COORDINATES, plan.deletes.column]
+    own = [*COORDINATES, *(name for name, _ in plan.marks)]
     own += ["is_tombstone"] if plan.deletes.tombstones else []
-    own += ["op"] if plan.has_truncates else []
     own += [UNAVAILABLE] if plan.has_unavailable else []
     own += [c.source for c in plan.sequence]
     rows = {c.source: c.type for c in plan.columns}
@@ -72,19 +75,44 @@ def changes(plan: FoldPlan) -> Transform:
         made |= {c.name: F.col(c.source) for c in plan.sequence}
         made[IS_DELETED] = is_deleted
         is_truncate = F.col("op") == "t" if plan.has_truncates else F.lit(False)
-        named = [made.get(name, F.col(name)).alias(name) for name in row_columns(plan)]
-        chosen = rows.select(*named, F.coalesce(is_truncate, F.lit(False)).alias(IS_TRUNCATE))
+        made[IS_TRUNCATE] = F.coalesce(is_truncate, F.lit(False))
+        # the record without a value behind a change event that deletes, where it tells no key
+        is_other = bool(plan.deletes.untold) and plan.deletes.tombstones
+        made[FOLLOWS] = F.col("is_tombstone") if is_other else F.lit(False)
+        names = [*row_columns(plan), IS_TRUNCATE, FOLLOWS]
+        if plan.deletes.untold:
+            made[CAME] = ~_deletes(plan)
+            made[UNTOLD] = _deletes(plan) & ~made[FOLLOWS] & ~made[IS_TRUNCATE] & _is_unset(plan)
+            names += [CAME, UNTOLD]
+        chosen = rows.select(*(made.get(name, F.col(name)).alias(name) for name in names))
         return chosen.withColumns({BUCKET: bucket_of(plan), ORDER: order_of(plan)})
 
     return transform
 
 
 def _is_deleted(plan: FoldPlan) -> Column:
+    return _deletes(plan) | is_below(plan, plan.floors, F.col)
+
+
+def _deletes(plan: FoldPlan) -> Column:
+    """Whether a change itself says that its row is gone."""
     found = F.col("is_tombstone") if plan.deletes.tombstones else F.lit(False)
-    if plan.deletes.column is not None:
-        said = F.col(plan.deletes.column).cast("string") == plan.deletes.equals
-        found |= F.coalesce(said, F.lit(False))
-    return found | is_below(plan, plan.floors, F.col)
+    for name, text in plan.marks:
+        found |= F.coalesce(F.col(name).cast("string") == text, F.lit(False))
+    return found
+
+
+def _is_unset(plan: FoldPlan) -> Column:
+    """Whether a column of the key may not have come with a change event that deletes.
+
+    With `REPLICA IDENTITY DEFAULT` PostgreSQL tells the primary key only. Debezium writes null for
+    the other columns, and a fixed value for those that are never null.
+    """
+    types, found = {c.source: str(c.type) for c in plan.columns}, F.lit(False)
+    for name in plan.deletes.untold:
+        fixed = F.expr(_UNSET.get(types[name], "0"))
+        found |= F.col(name).isNull() | (F.col(name) == fixed)
+    return found
 
 
 def is_below(plan: FoldPlan, floors: tuple[Floor, ...], of: Callable[[str], Column]) -> Column:
@@ -120,7 +148,12 @@ def is_unordered(plan: FoldPlan) -> Column:
     found = F.lit(False)
     for column in plan.sequence if plan.order == "sequence" else ():
         found |= F.col(column.name).isNull()
-    return found & ~is_keyless(plan)
+    return found & is_of_row(plan)
+
+
+def is_of_row(plan: FoldPlan) -> Column:
+    """Whether a change says something of one row: it has a key, and does not end all rows."""
+    return ~is_keyless(plan) & ~F.col(IS_TRUNCATE) & ~F.col(FOLLOWS)
 
 
 def is_keyless(plan: FoldPlan) -> Column:
@@ -259,6 +292,8 @@ def newest(plan: FoldPlan) -> Transform:
         F.max(F.struct(era.alias("era"), (-F.col("partition")).alias("place"))).alias(FIRST),
         F.max(F.struct(era.alias("era"), F.col("partition").alias("place"))).alias(LAST),
     ]
+    if plan.deletes.untold:
+        aggregates += [F.max(name).alias(name) for name in (CAME, UNTOLD)]
     if plan.has_unavailable:
         aggregates.append(F.max(F.when(F.col(IS_DELETED), order)).alias(GONE))
     for name in fillable(plan):

@@ -11,24 +11,26 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tideline.folding.spark.changes import (
     IS_TRUNCATE,
+    UNTOLD,
     changes,
     current_schema,
     is_keyless,
+    is_of_row,
     is_unordered,
     key_text,
     newest,
     placing,
     typed_schema,
 )
-from tideline.folding.spark.making import Made, keep, of_all, of_few
+from tideline.folding.spark.making import Made, keep, of_all, of_few, refusals
 from tideline.folding.spark.merging import beside, last_truncate
 from tideline.folding.spark.sums import bucket_states, bucket_sums, looked_at, standing_sums
-from tideline.model.current import BUCKET, Barrier, FoldPlan, differing
+from tideline.model.current import BUCKET, Barrier, FoldPlan, Refusal, differing
 from tideline.model.decoding import UNAVAILABLE
 from tideline.model.offsets import CoordinateRange, partition_counts
 from tideline.model.spark_job import FoldJob, FoldResult, SparkResult
@@ -61,14 +63,16 @@ def _look(spark: SparkSession, job: FoldJob) -> FoldResult:
     report, truncates = _counted(plan, changed)
     if truncates:
         report = _with_barrier(report, plan, changed)
-    if report.moved:
+    if report.refused:
         return report
-    keyed, there = changed.filter(~is_keyless(plan)), {b.bucket for b in job.current_files}
+    keyed, there = changed.filter(is_of_row(plan)), {b.bucket for b in job.current_files}
     if job.only:
         keyed, there = keyed.filter(F.col(BUCKET).isin(*job.only)), there & {*job.only}
     latest = keyed.transform(newest(plan))
     pairs = beside(plan, None, latest, "full_outer", report.barrier)
     made = bucket_sums(looked_at(plan, pairs, report.barrier))
+    if refused := refusals(made):
+        return replace(report, refused=refused)
     rows = _standing(spark, job, there)
     found = () if rows is None else standing_sums(plan, rows)
     return replace(report, found=bucket_states(found, "found"), left=bucket_states(made, "left"))
@@ -82,9 +86,9 @@ def _fold(spark: SparkSession, job: FoldJob, kept: ExitStack) -> FoldResult:
     report, truncates = _counted(plan, changed)
     if truncates:
         report = _with_barrier(report, plan, changed)
-    if report.moved:
+    if report.refused:
         return report
-    keyed = changed.filter(~is_keyless(plan))
+    keyed = changed.filter(is_of_row(plan))
     latest = keyed.transform(newest(plan))
     is_small = report.changes <= _FEW
     touched = {*range(plan.layout.buckets)}
@@ -98,7 +102,7 @@ def _fold(spark: SparkSession, job: FoldJob, kept: ExitStack) -> FoldResult:
     touched |= anew
     if anew and not plan.is_anew:
         of_anew = F.col(BUCKET).isin(sorted(anew))
-        every = _changes(spark, job, job.every_file, plan.covered).filter(~is_keyless(plan))
+        every = _changes(spark, job, job.every_file, plan.covered).filter(is_of_row(plan))
         again = every.filter(of_anew).transform(newest(plan))
         latest, is_small = latest.filter(~of_anew).unionByName(again), False
     wanted, barrier = touched - anew, report.barrier
@@ -112,28 +116,36 @@ def _fold(spark: SparkSession, job: FoldJob, kept: ExitStack) -> FoldResult:
 
 
 def _counted(plan: FoldPlan, changed: DataFrame) -> tuple[FoldResult, int]:
-    """A report with the changes counted; and how many of them say that all rows are gone.
-
-    A change without a place in a declared order is named as moved.
-    """
+    """A report with the changes counted; and how many of them say that all rows are gone."""
     counts = [
         F.count(F.lit(1)).alias("rows"),
         F.count_if(is_keyless(plan)).alias("keyless"),
         F.count_if(F.col(IS_TRUNCATE)).alias("truncates"),
+        _untold(plan).alias("untold"),
         F.max(F.when(is_unordered(plan), key_text(plan))).alias("unordered"),
     ]
     (found,) = changed.agg(*counts).collect()
     names = ", ".join(c.source for c in plan.sequence)
-    unordered = found["unordered"]
-    said: tuple[str, ...] = () if unordered is None else (f"{unordered} without {names}",)
+    refused = list[Refusal]()
+    if found["unordered"] is not None:
+        refused.append(Refusal("unordered", f"{found['unordered']} without {names}"))
     if plan.barrier is not None:
-        said += _unplaced(plan, [plan.barrier.topic_id])
+        refused += _unplaced(plan, [plan.barrier.topic_id])
+    if found["untold"] is not None:
+        refused.append(Refusal("untold", found["untold"]))
     report = FoldResult(changes=found["rows"], keyless=found["keyless"], barrier=plan.barrier)
-    return replace(report, moved=said), found["truncates"]
+    return replace(report, refused=tuple(refused)), found["truncates"]
 
 
-def _unplaced(plan: FoldPlan, topic_ids: Sequence[str]) -> tuple[str, ...]:
-    """Why truncates of these topic ids end nothing for certain, in words; nothing if they do.
+def _untold(plan: FoldPlan) -> Column:
+    """A change event that deletes, and has no key at all; null for none."""
+    if not plan.deletes.untold:
+        return F.lit(None).cast("string")
+    return F.max(F.when(F.col(UNTOLD) & is_keyless(plan), key_text(plan)))
+
+
+def _unplaced(plan: FoldPlan, topic_ids: Sequence[str]) -> tuple[Refusal, ...]:
+    """Why truncates of these topic ids end nothing for certain; nothing if they do.
 
     By offsets one says which changes of its own partition it ends, and none of another one's.
     Partitions count, not records: those of another one may come at any time.
@@ -144,7 +156,7 @@ def _unplaced(plan: FoldPlan, topic_ids: Sequence[str]) -> tuple[str, ...]:
     counts = [max(known.get(i, 1), covered.get(i, 1)) for i in sorted(topic_ids)]
     least = 1 if plan.order == "sequence" else 2  # by a declared order none has a place
     return tuple(
-        f"all rows went (op t), in a topic of {n} partition{'s'[: n - 1]}"
+        Refusal("truncated", f"all rows went (op t), in a topic of {n} partition{'s'[: n - 1]}")
         for n in counts
         if n >= least
     )
@@ -169,7 +181,7 @@ def _with_barrier(report: FoldResult, plan: FoldPlan, changed: DataFrame) -> Fol
     """With the last change that said that all rows are gone, of before or of now."""
     of = changed.filter(F.col(IS_TRUNCATE)).select("topic_id").distinct().collect()
     if unplaced := _unplaced(plan, [row["topic_id"] for row in of]):
-        return replace(report, moved=(*report.moved, *unplaced))
+        return replace(report, refused=(*report.refused, *unplaced))
     found = [last_truncate(changed), *([] if plan.barrier is None else [plan.barrier])]
     return replace(report, barrier=max(found, key=lambda b: _place(plan, b)))
 
@@ -215,9 +227,9 @@ def _written(job: FoldJob, made: Made, report: FoldResult, touched: set[int]) ->
         touched=tuple(sorted(touched)),
         found=made.found,
         left=made.left,
-        moved=made.moved,
+        refused=made.refused,
     )
-    if report.moved or differing(job.before_in(touched), report.found):
+    if report.refused or differing(job.before_in(touched), report.found):
         return report
     if made.doubted:
         return replace(report, anew=made.doubted)

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from tideline.folding.spark.changes import NEW, row_columns
 from tideline.folding.spark.merging import HAS_OLD, beside, is_dropped, same_key
 from tideline.folding.spark.sums import bucket_states, bucket_sums, looked_at, standing_sums
-from tideline.model.current import BUCKET, Barrier, BucketState, FoldPlan, replaced
+from tideline.model.current import BUCKET, Barrier, BucketState, FoldPlan, Refusal, replaced
 
 _MOST_SHOWN = 5
 
@@ -28,7 +28,7 @@ class Made:
 
     Args:
         found, left: What they hold before, and after.
-        moved: Keys that keep it from being written.
+        refused: What keeps it from being written.
         doubted: Buckets that have to be folded anew.
         in_order: Rows that stand by bucket and key, as the files do that they are read from.
         loose: Rows that have to be put together.
@@ -36,7 +36,7 @@ class Made:
 
     found: tuple[BucketState, ...]
     left: tuple[BucketState, ...]
-    moved: tuple[str, ...]
+    refused: tuple[Refusal, ...]
     doubted: tuple[int, ...]
     in_order: DataFrame | None
     loose: DataFrame
@@ -124,9 +124,19 @@ def _made(
     in_order: DataFrame | None,
     loose: DataFrame,
 ) -> Made:
-    moved = tuple(row["moved"] for row in sums if row["moved"] is not None)[:_MOST_SHOWN]
     doubted = tuple(sorted(row[BUCKET] for row in sums if row["doubted"]))
-    return Made(found, left, moved, doubted, in_order, loose)
+    return Made(found, left, refusals(sums), doubted, in_order, loose)
+
+
+def refusals(sums: Sequence[Row]) -> tuple[Refusal, ...]:
+    """The first few keys that have no place in the table.
+
+    Args:
+        sums: As of `bucket_sums`.
+    """
+    moved = [Refusal("moved", row["moved"]) for row in sums if row["moved"] is not None]
+    untold = [Refusal("untold", row["untold"]) for row in sums if row["untold"] is not None]
+    return (*moved[:_MOST_SHOWN], *untold[:_MOST_SHOWN])
 
 
 def keep(rows: DataFrame, kept: ExitStack) -> DataFrame:

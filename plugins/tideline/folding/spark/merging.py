@@ -13,12 +13,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tideline.folding.spark.changes import (
+    CAME,
     FILLED,
     GONE,
     IS_TRUNCATE,
     NEW,
     OLDEST,
     ORDER,
+    UNTOLD,
     current_schema,
     era_of,
     fillable,
@@ -96,19 +98,7 @@ def beside(
     if barrier is None:
         return joined.withColumn(IS_GONE, F.lit(False))
     at = order_of(plan, {n: _chosen(n) for n in placing(plan)})
-    # One that the truncate of before has ended goes with the last one, as it does in a fold anew.
-    ends = ~_chosen(IS_DELETED) | _stands_at(plan.barrier)
-    return joined.withColumn(IS_GONE, is_truncated(plan, barrier, at) & ends)
-
-
-def _stands_at(barrier: Barrier | None) -> Column:
-    """Whether what counts is a row that this truncate has ended."""
-    if barrier is None:
-        return F.lit(False)
-    found = F.lit(True)
-    for name in COORDINATES[:-1]:
-        found &= _chosen(name) == F.lit(getattr(barrier, name))
-    return found
+    return joined.withColumn(IS_GONE, is_truncated(plan, barrier, at))
 
 
 def same_key(plan: FoldPlan, rows: DataFrame, prefix: str) -> list[Column]:
@@ -134,8 +124,9 @@ def merged(plan: FoldPlan, barrier: Barrier | None) -> list[Column]:
     for name in fillable(plan):
         is_lacking = lacks(made[UNAVAILABLE], name) & ~made[IS_DELETED]
         made[name] = F.when(is_lacking, _filled(plan, name, barrier)).otherwise(made[name])
-    if barrier is not None:
-        made = {n: _behind(n, column, barrier) for n, column in made.items()}
+    if barrier is not None:  # a row that is gone stays at its own last change
+        ended = {n: F.when(~F.col(IS_GONE), c) for n, c in made.items() if n not in placing(plan)}
+        made |= ended | {IS_DELETED: F.col(IS_GONE) | made[IS_DELETED]}
     return [made.get(n, F.col(n)).alias(n) for n in row_columns(plan)]
 
 
@@ -159,15 +150,6 @@ def _at(plan: FoldPlan) -> dict[str, Column]:
     return {n: old(n) for n in placing(plan)}
 
 
-def _behind(name: str, column: Column, barrier: Barrier) -> Column:
-    """A column of a row that is gone where its last change is before the barrier."""
-    if name in COORDINATES:
-        return F.when(F.col(IS_GONE), F.lit(getattr(barrier, name))).otherwise(column)
-    if name == IS_DELETED:
-        return F.col(IS_GONE) | column
-    return F.when(~F.col(IS_GONE), column)
-
-
 def is_dropped(plan: FoldPlan, row: Mapping[str, Column]) -> Column:
     """Whether a row of the table to be is one of a key that is gone, and below what is dropped."""
     if not plan.drops:
@@ -180,6 +162,16 @@ def has_moved(plan: FoldPlan) -> Column:
     both = F.col(HAS_OLD) & new("offset").isNotNull()
     is_same = era_of(plan, old) == era_of(plan, new)
     return F.coalesce(both & is_same & (old("partition") != new("partition")), F.lit(False))
+
+
+def is_untold(plan: FoldPlan) -> Column:
+    """Whether a delete may name another key than its row's: it lacks values, and deletes nothing.
+
+    Where the key has a row, or a change in hand is one, what looks as if it had not come is told.
+    """
+    if not plan.deletes.untold:
+        return F.lit(False)
+    return F.coalesce(F.col(UNTOLD) & ~F.col(CAME) & ~F.col(HAS_OLD), F.lit(False))
 
 
 def is_in_doubt(plan: FoldPlan, barrier: Barrier | None) -> Column:

@@ -1,0 +1,99 @@
+"""A key is asked for by its columns, and a part of it may be null."""
+
+import json
+from argparse import Namespace
+from contextlib import nullcontext
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from tideline.cli import reading as command
+from tideline.cli.main import build_parser
+from tideline.cli.output import Output
+from tideline.errors import BadInput
+from tideline.folding import explaining
+from tideline.folding.explaining import ExplainedKey, explain_key
+from tideline.model.current import Layout
+from tideline.table.delta_table import TargetTable
+
+ROWS = [
+    {"tenant": None, "id": 1, "n": 1},
+    {"tenant": "null", "id": 1, "n": 2},
+    {"tenant": "", "id": 1, "n": 3},
+    {"tenant": None, "id": 2, "n": 4},
+    {"tenant": "a", "id": None, "n": 5},
+]
+TYPES = pa.schema([("tenant", pa.string()), ("id", pa.int64()), ("n", pa.int64())])
+
+
+@pytest.mark.parametrize("partition_by", [None, ["tenant"], ["id"]])
+def test_rows_are_found_by_a_part_that_is_null(tmp_path, partition_by):
+    """It is no text; a file that is older than a column has null there."""
+    uri = str(tmp_path / "t")
+    if partition_by is None:
+        older = pa.table({"id": [1, 2], "n": [6, 7]})
+        write_deltalake(uri, older)
+    write_deltalake(
+        uri,
+        pa.Table.from_pylist(ROWS, TYPES),
+        mode="append",
+        partition_by=partition_by,
+        schema_mode="merge",
+    )
+
+    def found(*keys):
+        return {row["n"] for row in TargetTable(uri, {}).rows_with(keys, ["n"])}
+
+    before = set() if partition_by else {6}
+    assert found({"tenant": None, "id": "1"}) == {1} | before
+    assert found({"tenant": "null", "id": "1"}) == {2}
+    assert found({"id": None, "tenant": "a"}) == {5}
+    assert found({"id": None, "tenant": "b"}) == set()
+    both = found({"tenant": None, "id": "2"}, {"tenant": "", "id": "1"})
+    assert both == {3, 4} | (set() if partition_by else {7})
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """What the command has asked for, by what stands behind `--key`."""
+    seen = []
+
+    def explained(_, key):
+        seen.append(key)
+        return ExplainedKey(key, None, False, ())
+
+    stream = SimpleNamespace(current=True)
+    monkeypatch.setattr(command, "read_stream", lambda *_: stream)
+    monkeypatch.setattr(command, "open_run", lambda *_: nullcontext())
+    monkeypatch.setattr(explaining, "explain_key", explained)
+
+    def ask(*words, as_json=False):
+        given = [word for text in words for word in ("--key", text)]
+        options = build_parser().parse_args(["explain", "f.yaml", *given])
+        assert isinstance(options, Namespace)
+        assert command.explain_record(options, Output(as_json)) == 0
+        return seen[-1]
+
+    return ask
+
+
+def test_a_column_without_a_value_is_null(asked, capsys):
+    assert asked("tenant", "id=1") == {"tenant": None, "id": "1"}
+    assert capsys.readouterr().out.startswith("tenant is null, id=1: has no row")
+    assert asked("tenant=", "id=a=b") == {"tenant": "", "id": "a=b"}
+    assert asked("tenant=null") == {"tenant": "null"}
+    capsys.readouterr()
+    asked("tenant", "id=1", as_json=True)
+    assert json.loads(capsys.readouterr().out)["key"] == {"tenant": None, "id": "1"}
+
+
+def test_a_key_that_is_null_as_a_whole_is_none(monkeypatch):
+    plan = SimpleNamespace(layout=Layout(("tenant", "id"), 4))
+    monkeypatch.setattr(explaining, "plan_look", lambda *_, **__: plan)
+    run = SimpleNamespace(
+        ledger=SimpleNamespace(read=lambda: None), stream=SimpleNamespace(stream="orders")
+    )
+    with pytest.raises(BadInput, match="--key: got null alone; allowed: one value at least"):
+        explain_key(run, {"tenant": None, "id": None})
