@@ -15,8 +15,9 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 
 from devstack.spark_apps import InProcessSpark
@@ -55,12 +56,10 @@ def _explored(spark: InProcessSpark, options: argparse.Namespace) -> int:
     failed: Counter[tuple[str, str]] = Counter()
     histories: Counter[str] = Counter()
     compared: Counter[str] = Counter()
-    for number in count():
-        is_late = time.monotonic() - began > 60 * (options.minutes or float("inf"))
-        if is_late or number == options.histories:
+    for profile, seed in islice(_places(options), options.histories):
+        if time.monotonic() - began > 60 * (options.minutes or float("inf")):
             break
-        profile = profiles[number % len(profiles)]
-        history = make_history(options.seed + number // len(profiles), profile, options.folds)
+        history = make_history(seed, profile, options.folds)
         outcome = played(spark, history)
         histories[profile] += 1
         compared.update(outcome.counts)
@@ -80,6 +79,13 @@ def _explored(spark: InProcessSpark, options: argparse.Namespace) -> int:
         kinds = {kind: n for (p, kind), n in failed.items() if p == profile}
         print(f"{profile}: {histories[profile]} histories; failed: {kinds or 'none'}")
     return 1 if failed else 0
+
+
+def _places(options: argparse.Namespace) -> Iterator[tuple[str, int]]:
+    """Profiles and seeds, in turn."""
+    for seed in options.seeds or count(options.seed):
+        for profile in options.profiles:
+            yield profile, seed
 
 
 def _replayed(spark: InProcessSpark, history: History, *, shorten: bool) -> int:
@@ -111,6 +117,7 @@ def _shrunk(spark: InProcessSpark, history: History, kind: str) -> History:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
+    parser.add_argument("--seeds", type=int, nargs="+", metavar="SEED", help="these and no others")
     parser.add_argument("--minutes", type=float, help="how long; 10, unless --histories is given")
     parser.add_argument("--histories", type=int, help="how many at most")
     parser.add_argument(
@@ -122,7 +129,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--replay", metavar="FILE", help="a printed history")
     parser.add_argument("--shrink", action="store_true", help="make it as short as it fails")
     options = parser.parse_args()
-    if options.minutes is None and options.histories is None:
+    if options.minutes is None and options.histories is None and not options.seeds:
         options.minutes = 10
     return options
 

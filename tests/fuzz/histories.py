@@ -43,6 +43,7 @@ class Profile:
         maps: Whether there are values in a map.
         keys: How many there are.
         lacks: How likely a column's value does not come.
+        records: Before each fold; fewer than so many.
     """
 
     orders: tuple[str, ...] = ("offset",)
@@ -64,6 +65,7 @@ class Profile:
     maps: bool = False
     keys: tuple[int, ...] = (4, 12, 30)
     lacks: tuple[float, ...] = (0, 0.2, 0.5)
+    records: int = 40
 
 
 PROFILES = {
@@ -72,7 +74,9 @@ PROFILES = {
     "truncates": Profile(truncates=0.5, rewrites=0.2),
     "growth": Profile(truncates=0.6, grows=0.5, keys=(60,), lacks=(0,)),
     "incarnations": Profile(partitions=2, eras=4, truncates=0.3, grows=0.2, rewrites=0.2),
-    "snapshots": Profile(partitions=4, skew=0.2, snapshots=0.7, keys=(8, 16), lacks=(0, 0.2)),
+    "snapshots": Profile(
+        partitions=4, skew=0.3, snapshots=0.7, records=12, keys=(8, 16), lacks=(0, 0.2)
+    ),
     "keys": Profile(
         partitions=2,
         ansi=True,
@@ -173,7 +177,7 @@ class _Drawing:
         yield from self._produced(self.random.randrange(5, 40))
         for _ in range(self.folds):
             yield from self._befallen()
-            yield from self._produced(self.random.randrange(40))
+            yield from self._produced(self.random.randrange(self.profile.records))
             yield from self._decoded()
             yield from self._folded()
         yield ("decode", self._seed(), 1)
@@ -215,7 +219,8 @@ class _Drawing:
                 yield ("lose", self._key())
         if self._is(p.snapshots):
             mark = self.random.choice(["whole", "whole", "whole", "cut off", "incremental"])
-            yield ("snapshot", self._seed(), self._step(), mark)
+            step = -self.random.randrange(1, 50) if self._is(2 * p.skew) else self._step()
+            yield ("snapshot", self._seed(), step, mark)
             if self._is(p.skew):
                 yield ("time", -self.random.randrange(5000))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,11 +25,13 @@ from tideline.folding.checking import CurrentCheck, check_current
 from tideline.folding.steps import fold_changes, verify_current
 from tideline.folding.sweeping import Ghosts, find_ghosts, sweep
 from tideline.folding.views import Engine, view_of
+from tideline.kafka.port import KafkaPort
 from tideline.landing.context import RunContext, TypedTables
 from tideline.launch.job import SparkPort
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.state import LedgerState
 from tideline.model.current import FoldRequest
+from tideline.model.decoding import PartPlan, ReaderSchema, TypedColumn
 from tideline.model.head import KnownCommit, PartitionPosition
 from tideline.model.incident import Decision
 from tideline.model.offsets import CoordinateRange, Coverage, ReadRange, add_coverage
@@ -79,6 +82,28 @@ class _Raw:
         return tuple(c for c in reversed(self.commits) if c.token > token)
 
 
+@dataclass(frozen=True)
+class _Kafka:
+    """Kafka's answer about the topic that is followed: none of its records is not landed."""
+
+    topic_id: str
+    partitions: tuple[()] = ()
+    fault: str | None = None
+    refusal: str | None = None
+
+    def observe(self, *_: object) -> _Kafka:
+        """All that is asked of."""
+        return self
+
+    def topic(self, _: str) -> _Kafka:
+        """The one that there is."""
+        return self
+
+    def offsets_at(self, *_: object) -> dict[object, None]:
+        """No record is behind the ends."""
+        return {}
+
+
 class Lake:
     """The tables of one history.
 
@@ -117,6 +142,9 @@ class Lake:
         self.store = StoreState()
         self.followed = 0
         self.runs: list[str] = []
+        self.others: dict[str, str] = {}
+        parts = (_key_part(self.key_names),)
+        self.update(lambda s: replace(s, decoding=replace(s.decoding, parts=parts)))
         if options["order"] == "time":
             self.update(lambda s: replace(s, folding=replace(s.folding, order="time")))
 
@@ -147,7 +175,7 @@ class Lake:
             run_id=run_id,
             request=RunRequest(by="ann"),
             ledger=self.ledger,
-            connect=lambda: None,
+            connect=lambda: cast(KafkaPort, _Kafka(self.topic.eras[-1].topic_id)),
             table=cast(TablePort, _Raw(tuple(self._landings()))),
             spark=self.spark,
             typed=TypedTables(
@@ -265,14 +293,29 @@ class Lake:
         name = run_id or f"run-{len(self.runs)}"
         self.runs.append(name)
         run = self.context(name)
-        made = fold_changes(run, asked)
-        if made is not None:
-            verify_current(run)
+        with self._used_by_others():
+            made = fold_changes(run, asked)
+            if made is not None:
+                verify_current(run)
         return made is not None
 
     def check(self) -> CurrentCheck:
         """`tideline fold FILE --check`."""
-        return check_current(self.context("check"))
+        with self._used_by_others():
+            return check_current(self.context("check"))
+
+    @contextmanager
+    def _used_by_others(self) -> Iterator[None]:
+        """Spark's session with the settings of somebody else."""
+        conf = self.spark.session.conf
+        usual = {name: conf.get(name) for name in self.others}
+        try:
+            for name, value in self.others.items():
+                conf.set(name, value)
+            yield
+        finally:
+            for name, value in usual.items():
+                conf.set(name, value)
 
     def decide(self, choice: str) -> None:
         """Somebody answers what has halted the fold last."""
@@ -288,7 +331,8 @@ class Lake:
         """`tideline sweep FILE --rows N`."""
         name = f"run-{len(self.runs)}"
         self.runs.append(name)
-        sweep(self.context(name), rows)
+        with self._used_by_others():
+            sweep(self.context(name), rows)
 
     def floors(self, found: Iterable[Any]) -> tuple[oracle.Floor, ...]:
         """Floors as the definition has them: all of them are of one incarnation."""
@@ -378,6 +422,13 @@ class Lake:
                 )
             return True
         return False
+
+
+def _key_part(names: Iterable[str]) -> PartPlan:
+    """How keys were decoded: of columns that a delete tells, and a record without a value."""
+    columns = tuple(TypedColumn(name, name, (name,), "string") for name in names)
+    reader = ReaderSchema("key", "json", "", (), columns)
+    return PartPlan("key", "json", "connect", None, (), (), (), reader)
 
 
 def _positions(era: Incarnation, generations: list[int]) -> tuple[PartitionPosition, ...]:

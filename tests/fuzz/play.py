@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -71,8 +71,6 @@ def play(history: History, spark: SparkPort, folder: Path) -> Outcome:
     except Exception as error:  # whatever it is, it is told with the history
         text = f"{type(error).__name__}: {error}"
         outcome.problems.append(f"error: {text[:600]}")
-    finally:
-        world.set_settings(world.usual)
     return outcome
 
 
@@ -95,7 +93,7 @@ class _World:
         self.outcome = outcome
         self.folded: set[Place] | None = None
         self.saved: Any = None
-        self.usual: dict[str, str] = {}
+        self.printed: str | None = None
 
     def happens(self, event: Event) -> None:
         """One event."""
@@ -230,15 +228,8 @@ class _World:
     # ---- folding
 
     def on_ansi(self, mode: int) -> None:
-        """Somebody else has used the session, in either of Spark's modes."""
-        get = self.lake.spark.session.conf.get
-        self.usual = self.usual or {name: get(name) for name in (_ANSI, *_OTHERS)}
-        self.set_settings({_ANSI: str(bool(mode)).lower(), **_OTHERS})
-
-    def set_settings(self, settings: Mapping[str, str]) -> None:
-        """The session's settings."""
-        for name, value in settings.items():
-            self.lake.spark.session.conf.set(name, value)
+        """Somebody else uses the session between folds, in either of Spark's modes."""
+        self.lake.others = {_ANSI: str(bool(mode)).lower(), **_OTHERS}
 
     def on_fold(self, decides: int) -> None:
         """A fold of what is due; where it halts rightly, somebody may decide."""

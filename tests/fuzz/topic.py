@@ -146,7 +146,7 @@ class Topic:
         """Every row of the source is read, in any order.
 
         Args:
-            step: Milliseconds between two records.
+            step: Milliseconds between two records; a clock that goes back is right at the end.
             mark: `whole`, `cut off` before its end, or `incremental`.
         """
         random, rows = Random(seed), sorted(self.alive)
@@ -155,7 +155,8 @@ class Topic:
             rows = rows[: len(rows) // 2]
         began = len(self.records)
         for n, key in enumerate(rows):
-            self.pass_time(step)
+            is_right = step > 0 or n < len(rows) - 1
+            self.pass_time(step if is_right else -step * len(rows))
             text = "true"
             if mark == "incremental":
                 text = "incremental"
