@@ -189,6 +189,18 @@ MUTANTS = (
         f"{SWEEP}::test_what_is_swept_stays_so",
     ),
     Mutant(
+        "sweep: a clock that went back within one partition is refused",
+        'for log in run.typed.decoded.behind_newest(before, "snapshot", _WHOLE):',
+        "for log in ():",
+        f"{SWEEP}::test_a_clock_that_went_back_in_one_partition_is_refused",
+    ),
+    Mutant(
+        "sweep: a clock may have gone back a little where nothing shows it",
+        "_STEP = timedelta(seconds=30)",
+        "_STEP = timedelta(0)",
+        f"{SWEEP}::test_a_change_of_a_clock_that_went_back_a_little_stays",
+    ),
+    Mutant(
         "sweep: rows below the floors go",
         "swept = is_below(plan, plan.floors, old) & ~old(IS_DELETED)",
         "swept = F.lit(False)",

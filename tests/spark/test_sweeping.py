@@ -255,6 +255,31 @@ def test_a_snapshot_whose_clock_went_back_keeps_what_it_has_read(harness, spark)
     assert flaws(orders) == ()
 
 
+def test_a_clock_that_went_back_in_one_partition_is_refused(harness, spark):
+    """All that the snapshot has read there looks older than the end of the one before."""
+    orders = Changing(harness, spark, partitions=2)
+    for n, mark in ((1, "first"), (2, "true"), (3, "last")):
+        orders.sends(("r", n, "a", n), snapshot=mark, at=AT + n, partition=n % 2)
+    orders.run("one")
+    orders.sends(("r", 1, "b", 1), snapshot="first", at=AT + 60_000, partition=1)
+    orders.sends(("r", 2, "b", 2), snapshot="true", at=AT - 5, partition=0)
+    orders.sends(("r", 3, "b", 3), snapshot="last", at=AT + 60_001, partition=1)
+    orders.run("two")
+    with pytest.raises(BadInput, match="may be of partition 0, where times of a snapshot go back"):
+        ghosts(orders)
+
+
+def test_a_change_of_a_clock_that_went_back_a_little_stays(harness, spark):
+    """It came after the snapshot began, in a partition that the snapshot has not met."""
+    orders = Changing(harness, spark, partitions=2)
+    orders.sends(("r", 1, "a", 1), snapshot="last", at=AT)
+    orders.sends(("r", 2, "a", 2), snapshot="false", at=AT, partition=1)
+    orders.sends(("r", 1, "b", 1), snapshot="last", at=AT + 60_000)
+    orders.sends(("c", 3, "new", 3), at=AT + 59_000, partition=1)
+    orders.run("one")
+    assert {key["key_id"] for key in ghosts(orders).keys} == {"2"}
+
+
 def test_a_clock_that_went_back_behind_the_snapshot_before_is_refused(harness, spark):
     """Whose record is whose nobody knows then."""
     orders = Changing(harness, spark, partitions=1)

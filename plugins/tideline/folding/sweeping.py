@@ -4,8 +4,8 @@ A snapshot reads every row of the source. So a row whose last change came before
 is not there any more. Where it began is told in each partition by its first record there. Only a
 partition without a record of it is asked for Kafka's times: what has the time of any record of the
 snapshot, or of what came after it, or a later one, came after it as well. Clocks go back, so the
-earliest of these times counts. A snapshot that goes on beside the changes (`incremental`) says
-nothing of what is gone.
+earliest of these times counts, and some seconds less. A snapshot that goes on beside the changes
+(`incremental`) says nothing of what is gone.
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ _FIRST, _LAST = ("first", "first_in_data_collection"), ("last", "last_in_data_co
 _WHOLE = ("true", *_FIRST, *_LAST)
 _TICK = timedelta(microseconds=1)
 """Of times in a table."""
+_STEP = timedelta(seconds=30)
+"""So far a clock that goes back may have gone where nothing shows it."""
 _MILLISECOND = timedelta(milliseconds=1)
 """Of Kafka's times."""
 
@@ -183,19 +185,37 @@ def _floors(
     ends = [i.at(covered[i][-1].end_offset) for i in logs]
     marked = _lowest(ends, table.first_since(snapshot.before, "snapshot", _WHOLE))
     earliest = table.earliest_from(marked)
-    if snapshot.before is not None and earliest is not None and earliest <= snapshot.before:
+    if (before := snapshot.before) is not None and (why := _went_back(run, before, earliest)):
         raise BadInput(
-            f"stream {run.stream.stream}: a record that came after the snapshot began has Kafka's"
-            f" time {earliest:%Y-%m-%d %H:%M:%S}, and the snapshot before ended at"
-            f" {snapshot.before:%H:%M:%S}: the producer's clock went back, and where this snapshot"
-            " began nobody knows. Nothing was swept. Next: have the connector make another snapshot"
+            f"stream {run.stream.stream}: a record that came after the snapshot began {why}, and"
+            f" the snapshot before ended at {before:%Y-%m-%d %H:%M:%S}: the producer's clock went"
+            " back, and where this snapshot began nobody knows. Nothing was swept. Next: have the"
+            " connector make another snapshot"
         )
-    since = _lowest(ends, table.first_since(min(snapshot.began, earliest or snapshot.began)))
+    began = min(snapshot.began, earliest or snapshot.began)
+    if len(marked) < len(ends):  # the others are told by times alone
+        began = max(began - _STEP, began - _STEP if before is None else before + _TICK)
+    since = _lowest(ends, table.first_since(began))
     lowest = {(p.topic_id, p.partition): p for p in ends}
     for found in (*marked, *since):
         known = lowest[found.topic_id, found.partition]
         lowest[found.topic_id, found.partition] = found if found.is_before(known) else known
     return tuple(Floor(*astuple(p)) for p in lowest.values())
+
+
+def _went_back(run: RunContext, before: datetime, earliest: datetime | None) -> str | None:
+    """What shows that a clock went back behind the snapshot before, in words; None for nothing.
+
+    Args:
+        before: When that one ended.
+        earliest: The first time of all that came since this one began.
+    """
+    assert run.typed is not None
+    if earliest is not None and earliest <= before:
+        return f"has Kafka's time {earliest:%Y-%m-%d %H:%M:%S}"
+    for log in run.typed.decoded.behind_newest(before, "snapshot", _WHOLE):
+        return f"may be of partition {log.partition}, where times of a snapshot go back"
+    return None
 
 
 def _lowest(

@@ -321,6 +321,13 @@ class TargetTable:
         with self._scanned([*COORDINATES, *([] if column is None else [column])]) as rows:
             return ghosts.first_since(rows, time, column, texts)
 
+    def behind_newest(
+        self, until: datetime, column: str, texts: Collection[str]
+    ) -> tuple[PartitionIdentity, ...]:
+        """Logs where one of these rows stands behind the newest of them."""
+        with self._scanned([*COORDINATES, column]) as rows:
+            return ghosts.behind_newest(rows, until, column, texts)
+
     def earliest_from(self, firsts: Sequence[PlaceInLog]) -> datetime | None:
         """The earliest Kafka's time among the rows of some partitions from a place on."""
         with self._scanned(COORDINATES) as rows:

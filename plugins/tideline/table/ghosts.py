@@ -78,6 +78,37 @@ def first_since(
     return found
 
 
+def behind_newest(
+    rows: Iterator[pa.Table], until: datetime, column: str, texts: Collection[str]
+) -> tuple[PartitionIdentity, ...]:
+    """Logs where one of these rows stands behind the newest of them: a clock went back.
+
+    Args:
+        until: Rows with a later time do not count.
+        column: Only rows with one of these texts there count.
+    """
+    import pyarrow.compute as pc
+
+    newest: dict[PartitionIdentity, tuple[datetime, int]] = {}
+    last: dict[PartitionIdentity, int] = {}
+    for data in rows:
+        is_its = pc.is_in(data[column], pa.array([*texts]))
+        limit = pa.scalar(until, data["timestamp"].type)
+        data = data.filter(pc.and_(is_its, pc.less_equal(data["timestamp"], limit)))
+        ends = data.group_by(_LOG).aggregate([("timestamp", "max"), ("offset", "max")])
+        there = data.join(ends, [*_LOG], join_type="inner")
+        tops = there.filter(pc.equal(there["timestamp"], there["timestamp_max"]))
+        tops = tops.group_by(_LOG).aggregate([("timestamp", "max"), ("offset", "max")])
+        for row in tops.to_pylist():
+            log = PartitionIdentity(*(row[name] for name in _LOG))
+            here = (row["timestamp_max"], row["offset_max"])
+            newest[log] = max(newest.get(log, here), here)
+        for row in ends.to_pylist():
+            log = PartitionIdentity(*(row[name] for name in _LOG))
+            last[log] = max(last.get(log, 0), row["offset_max"])
+    return tuple(log for log in sorted(newest) if newest[log][1] < last[log])
+
+
 def earliest_from(rows: Iterator[pa.Table], firsts: Sequence[PlaceInLog]) -> datetime | None:
     """The earliest time among the rows of some partitions from a place (inclusive) on.
 

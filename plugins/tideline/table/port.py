@@ -257,6 +257,16 @@ class TablePort(Protocol):
             column, texts: Only rows with one of these texts in that column; None for all.
         """
 
+    def behind_newest(
+        self, until: datetime, column: str, texts: Collection[str]
+    ) -> tuple[PartitionIdentity, ...]:
+        """Logs where one of these rows stands, by offset, behind the newest of them by time.
+
+        Args:
+            until: Kafka's time; rows with a later one do not count.
+            column, texts: Only rows with one of these texts in that column count.
+        """
+
     def earliest_from(self, firsts: Sequence[PlaceInLog]) -> datetime | None:
         """The earliest Kafka's time among the rows of some partitions from a place on.
 
