@@ -5,6 +5,7 @@ from tests.mutants.mutant import Mutant
 STEPS = "tests/steps/test_erasing.py"
 UNIT = "tests/unit/test_erasing.py"
 OTHERS = "tests/spark/test_erasing_others.py"
+HASHES = "tests/spark/test_erased_coordinates.py"
 SERIES = "tests/simulation/test_duels.py"
 MUTANTS = (
     Mutant("bytes prove nothing", "    if asked.by_bytes:\n", "    if True:\n", STEPS),
@@ -91,5 +92,11 @@ MUTANTS = (
         '        if done is None or done.status != "done":\n            raise',
         "        if True:\n            raise",
         STEPS,
+    ),
+    Mutant(
+        "a value is no key",
+        '        OF_KEY: F.col("key"),',
+        '        OF_KEY: F.coalesce("key", "value"),',
+        HASHES,
     ),
 )

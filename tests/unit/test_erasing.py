@@ -21,6 +21,7 @@ from tideline.model.erasing import (
     SealedErasure,
     ToldErasure,
     key_hash,
+    raw_key_hash,
     record_hash,
 )
 from tideline.model.head import Head, KnownCommit
@@ -83,8 +84,12 @@ def test_a_newer_generation_is_doubted_where_an_older_one_is_erased():
 def test_a_key_is_told_by_rfc_2104_and_a_record_as_spark_tells_it():
     wanted = hmac.new(bytes.fromhex(SECRET), b"id\0" + b"4711", hashlib.sha256).hexdigest()
     assert key_hash(SECRET, "id", b"4711") == wanted
-    assert record_hash(SECRET, b"k", b"v") != record_hash(SECRET, None, b"v")
-    assert record_hash(SECRET, None, None) == record_hash(SECRET, b"", b"v")
+    assert raw_key_hash(SECRET, b"k") == (
+        "key:" + hashlib.sha256(bytes.fromhex(SECRET) + b"k").hexdigest()
+    )
+    told = [(None, b"k"), (b"k", None), (b"k", b""), (b"k", b"v"), (None, b"kv"), (None, None)]
+    hashes = {record_hash(SECRET, key, value) for key, value in told}
+    assert len({*hashes, raw_key_hash(SECRET, b"k"), raw_key_hash(SECRET, b"")}) == 8
 
 
 def test_the_hash_of_a_key_is_that_of_the_same_key_asked_for_again():

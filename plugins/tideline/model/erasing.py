@@ -6,11 +6,11 @@ the ledger cannot read a key there, and can test a guess.
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from hashlib import sha256
 from typing import Literal
 
 from tideline.model.maintenance import FileCount, TableRole
@@ -30,6 +30,8 @@ RAW_KEY = "raw key"
 """What stands for a column where the bytes of Kafka's key are meant."""
 ERASURE = "erase-"
 """How the ids of erasures begin, and those of their commits."""
+OF_KEY, OF_RECORD = "key", "record"
+"""What a hash is of; its name says it."""
 _GRACE = timedelta(days=1)
 """Maintenance that comes once a day deletes what is due."""
 ErasureStatus = Literal["begun", "removed", "done"]
@@ -182,8 +184,8 @@ class Erasing:
         secret: Of the hashes, in hexadecimal digits.
         begun: How many erasures there ever were; the next one's number.
         erased: Coordinates that no table may hold.
-        hashes: Of the erased records' own raw keys: a log that is read again in a newer generation
-            is told by them.
+        hashes: Of the erased records' own raw keys, and of whole records that have none: a log that
+            is read again in a newer generation is told by them.
         future: Those of them whose later records are refused.
         refused: How many later records were.
         open: Erasures that are not done.
@@ -206,7 +208,7 @@ class Erasing:
     @property
     def seal(self) -> str:
         """Tells one ledger's secret from another's, and nothing of it."""
-        return hashlib.sha256(b"seal\0" + bytes.fromhex(self.secret)).hexdigest()
+        return sha256(b"seal\0" + bytes.fromhex(self.secret)).hexdigest()
 
     @property
     def places(self) -> dict[PartitionIdentity, Intervals]:
@@ -296,15 +298,26 @@ def key_hash(secret: str, column: str, value: bytes) -> str:
         value: The key's canonical text, or its bytes.
     """
     text = column.encode() + b"\0" + value
-    return hmac.new(bytes.fromhex(secret), text, hashlib.sha256).hexdigest()
+    return hmac.new(bytes.fromhex(secret), text, sha256).hexdigest()
 
 
-def record_hash(secret: str, key: bytes | None, value: bytes | None) -> str:
-    """What tells a record's raw key in Spark as well: SHA-256 of the secret and the key.
+def raw_key_hash(secret: str, key: bytes) -> str:
+    """What tells all records of a raw key, in Spark as well; named, as each hash of a record is.
+
+    One without a name is of an earlier version: of the key, or of the value where there is none.
 
     Args:
         secret: In hexadecimal digits.
-        key: Kafka's key; a record without one is told by its value.
+        key: Kafka's key.
     """
-    told = key if key is not None else value or b""
-    return hashlib.sha256(bytes.fromhex(secret) + told).hexdigest()
+    return f"{OF_KEY}:{_salted(secret, key)}"
+
+
+def record_hash(secret: str, key: bytes | None, value: bytes | None) -> str:
+    """What tells a record whose raw key tells nothing: of both, and never the hash of a raw key."""
+    parts = (b"-" if p is None else sha256(p).hexdigest().encode() for p in (key, value))
+    return f"{OF_RECORD}:{_salted(secret, b''.join(parts))}"
+
+
+def _salted(secret: str, told: bytes) -> str:
+    return sha256(bytes.fromhex(secret) + told).hexdigest()

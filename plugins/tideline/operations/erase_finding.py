@@ -19,7 +19,14 @@ from pathlib import Path
 from tideline.errors import BadInput, TidelineError
 from tideline.landing.context import RunContext, log
 from tideline.ledger.state import LedgerState
-from tideline.model.erasing import RAW_KEY, ErasedFrom, StillInKafka, key_hash, record_hash
+from tideline.model.erasing import (
+    RAW_KEY,
+    ErasedFrom,
+    StillInKafka,
+    key_hash,
+    raw_key_hash,
+    record_hash,
+)
 from tideline.model.head import Head
 from tideline.model.maintenance import TableRole
 from tideline.model.offsets import (
@@ -194,7 +201,8 @@ def find_records(
         found |= claimed | older.others
     found |= claimed
     own = {key for key in told.values() if key[0] not in shared}
-    hashes = {record_hash(state.erasing.secret, key, value) for key, value in own}
+    secret = state.erasing.secret
+    hashes = {record_hash(secret, k, v) if k is None else raw_key_hash(secret, k) for k, v in own}
     left = {**bad, **_dropped(tables, state, {*bad})} if asked.keys else {}
     left = {place: record for place, record in left.items() if place not in found}
     words = [_words(*key) for key in zip(asked.keys, given.keys, strict=True)]
