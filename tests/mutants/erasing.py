@@ -99,4 +99,16 @@ MUTANTS = (
         '        OF_KEY: F.coalesce("key", "value"),',
         HASHES,
     ),
+    Mutant(
+        "a raw key that others have tells nothing",
+        "    own = {*told.values()} - shared - {None}\n",
+        "    own = {*told.values()} - {None}\n",
+        STEPS,
+    ),
+    Mutant(
+        "a record is told by all of it where its raw key does not tell it",
+        "for record in whole.values() if record[0] not in own}",
+        "for record in ()}",
+        STEPS,
+    ),
 )

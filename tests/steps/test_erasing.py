@@ -208,6 +208,24 @@ def test_later_records_are_not_refused_by_a_key_that_somebody_else_has(typed):
         plan_erasure(run, tables_of(run), EraseRequest(keys, "asked", "ann", is_future=True))
 
 
+def begins_again(world, cut):
+    """The log is cut there and goes on with others' records; a new generation reads all of it."""
+    world.log().elect(cut)
+    world.send(10)
+    assert world.halts("cut") == ["truncation"]
+    world.decide("restart")
+    world.run("again")
+    return [offset for *_, offset in world.rows(generation=1)]
+
+
+def test_a_new_generation_leaves_out_records_whose_key_others_have_as_well(typed):
+    """Each is told by all of it, as is one that only its bytes tell; nobody else's is."""
+    made = by_text(typed, by_bytes=True).erasure
+    assert [n for r in made.ranges for n in range(*r.coordinates[3:])] == [0, 3, 5, 6, 10, 15]
+    assert begins_again(typed, 12) == [1, 2, 4, 7, 8, 9, *range(11, 22)]
+    assert typed.is_clean()
+
+
 def test_rows_that_no_run_has_verified_are_not_erased(landed):
     """Their coordinates may be another record's, once their run is settled."""
     landed.send(9)

@@ -93,7 +93,8 @@ class Erasure:
         audit: What an audit said after it; None before.
         undecided: Where records are whose bytes hold a key, and that nothing proves to be of it.
         unreached: Tables of before that may hold a record, and why they were left alone.
-        hashes: Of the raw keys that only its records have; in the state as long as `ranges`.
+        hashes: Of the raw keys that only its records have, and of each other record; in the state
+            as long as `ranges`.
         is_partial: Whether its keys keep other changes, and no current table is made of them yet.
     """
 
@@ -184,8 +185,8 @@ class Erasing:
         secret: Of the hashes, in hexadecimal digits.
         begun: How many erasures there ever were; the next one's number.
         erased: Coordinates that no table may hold.
-        hashes: Of the erased records' own raw keys, and of whole records that have none: a log that
-            is read again in a newer generation is told by them.
+        hashes: Of the erased records' own raw keys, and of whole records that have none of their
+            own: a log that is read again in a newer generation is told by them.
         future: Those of them whose later records are refused.
         refused: How many later records were.
         open: Erasures that are not done.

@@ -131,12 +131,12 @@ class FoundRecords:
 
     Args:
         ranges: Their coordinates, and no others.
-        hashes: Of the raw keys that only they have.
+        hashes: Of the raw keys that only they have, and of each other record.
         shared: How many raw keys other records have as well.
         undecided: Where records are whose bytes hold a key, and that nothing proves to be of it.
         unknown: How many records of a table no column tells, these included.
         older: The other changes of the current table's keys.
-        keyless: How many of them have no key of Kafka's.
+        keyless: How many of them no key of Kafka's tells.
     """
 
     ranges: tuple[CoordinateRange, ...]
@@ -200,9 +200,6 @@ def find_records(
             break
         found |= claimed | older.others
     found |= claimed
-    own = {key for key in told.values() if key[0] not in shared}
-    secret = state.erasing.secret
-    hashes = {record_hash(secret, k, v) if k is None else raw_key_hash(secret, k) for k, v in own}
     left = {**bad, **_dropped(tables, state, {*bad})} if asked.keys else {}
     left = {place: record for place, record in left.items() if place not in found}
     words = [_words(*key) for key in zip(asked.keys, given.keys, strict=True)]
@@ -211,6 +208,11 @@ def find_records(
         found |= held
         left = {place: record for place, record in left.items() if place not in held}
         held = set()
+    own = {*told.values()} - shared - {None}
+    secret = state.erasing.secret
+    whole = _records(run, {place for place in found if told.get(place) not in own}, head)
+    hashes = {raw_key_hash(secret, key) for key in own if key is not None}
+    hashes |= {record_hash(secret, *record) for record in whole.values() if record[0] not in own}
     in_quarantine = sum(place in bad for place in left)
     return FoundRecords(
         ranges_of(found, head),
@@ -219,7 +221,7 @@ def find_records(
         ranges_of(held, head),
         {"quarantine": in_quarantine, "raw": len(left) - in_quarantine},
         older,
-        sum(key is None for key, _ in told.values()),
+        sum(key is None for key in told.values()) if own else len(found),
     )
 
 
@@ -229,11 +231,10 @@ def _told_by_raw_keys(
     state: LedgerState,
     tables: ByRole,
     found: set[Place],
-    told: Mapping[Place, Record],
+    told: Mapping[Place, bytes | None],
 ) -> tuple[set[Place], set[bytes | None]]:
     """Records that nothing but their raw key tells, and the raw keys of records that stay."""
-    named = {k for k in told.values() if k[0] is not None}
-    claimed, others, shared = _claimed(tables, found, named, state.head)
+    claimed, others, shared = _claimed(tables, found, {*told.values()}, state.head)
     if not {name for key in asked.keys for name in key} <= {*key_of(state)}:
         # the columns are not made of it: only what has nothing but this key is told by it
         rows = run.table.rows_at(ranges_of(claimed, state.head), ("value",)) if claimed else ()
@@ -328,28 +329,25 @@ def _word(*texts: str) -> re.Pattern[bytes]:
     return re.compile(rb"(?<![0-9A-Za-z_])(?:" + either + rb")(?![0-9A-Za-z_])")
 
 
-def _raw_keys(run: RunContext, found: set[Place], head: Head) -> dict[Place, Record]:
-    """What tells each found record: its raw key, or its value where it has none."""
-    if not found:
-        return {}
-    rows = run.table.rows_at(ranges_of(found, head), ("key",))
-    told: dict[Place, Record]
-    told = {place_of(row): (row["key"], None) for row in rows}
-    if without := {place for place, (key, _) in told.items() if key is None}:
-        rows = run.table.rows_at(ranges_of(without, head), ("value",))
-        told |= {place_of(row): (None, row["value"]) for row in rows}
-    return told
+def _raw_keys(run: RunContext, found: set[Place], head: Head) -> dict[Place, bytes | None]:
+    rows = run.table.rows_at(ranges_of(found, head), ("key",)) if found else ()
+    return {place_of(row): row["key"] for row in rows}
+
+
+def _records(run: RunContext, places: set[Place], head: Head) -> dict[Place, Record]:
+    rows = run.table.rows_at(ranges_of(places, head), ("key", "value")) if places else ()
+    return {place_of(row): (row["key"], row["value"]) for row in rows}
 
 
 def _claimed(
-    tables: ByRole, found: set[Place], told: set[Record], head: Head
+    tables: ByRole, found: set[Place], told: set[bytes | None], head: Head
 ) -> tuple[set[Place], dict[Place, bytes | None], set[bytes | None]]:
     """Records of the same raw keys that are nowhere decoded.
 
     Returns:
         These; all others of these raw keys, with their key; and the keys that decoded ones have.
     """
-    keys = [{"key": key.hex()} for key, _ in told if key is not None]
+    keys = [{"key": key.hex()} for key in told if key is not None]
     rows = tables["raw"][0].rows_with(keys, (*COORDINATES, "key")) if keys else []
     others: dict[Place, bytes | None]
     others = {place_of(row): row["key"] for row in rows if place_of(row) not in found}

@@ -140,15 +140,10 @@ def plan_erasure(run: RunContext, tables: Tables, asked: EraseRequest) -> EraseP
             f"--future: {found.shared} of Kafka's keys of these records stand for other records as"
             " well, so later ones cannot be told by them. Nothing was changed"
         )
-    if asked.is_future and found.ranges and (found.keyless or not found.hashes):
+    if asked.is_future and found.keyless:
         raise BadInput(
-            f"--future: {found.keyless or len(found.ranges)} of these records have no key of"
-            " Kafka's, so later ones cannot be told by it. Nothing was changed"
-        )
-    if found.shared:
-        unreached += (
-            f"records of {found.shared} of Kafka's keys that other records have as well: where the"
-            " log is cut and read again in a new generation, nothing tells them; erase them again",
+            f"--future: {found.keyless} of these records have no key of Kafka's, so later ones"
+            " cannot be told by it. Nothing was changed"
         )
     if not found.ranges:
         return ErasePlan(None, found, before, undecoded)
