@@ -11,7 +11,7 @@ MUTANTS = (
     Mutant("bytes prove nothing", "    if asked.by_bytes:\n", "    if True:\n", STEPS),
     Mutant(
         "a raw key proves nothing of a record with a value, where columns are made of others",
-        '        claimed = {place_of(row) for row in rows if row["value"] is None}\n',
+        '        claimed = {place for place, row in rows.items() if row["value"] is None}\n',
         "        pass\n",
         STEPS,
     ),
@@ -107,8 +107,38 @@ MUTANTS = (
     ),
     Mutant(
         "a record is told by all of it where its raw key does not tell it",
-        "for record in whole.values() if record[0] not in own}",
-        "for record in ()}",
+        'for r in whole if r["key"] not in own}',
+        "for r in ()}",
+        STEPS,
+    ),
+    Mutant(
+        "raw keys are those of former raw tables as well",
+        'each = (table.rows_at(ranges, columns) for table in tables["raw"] if ranges)',
+        'each = (table.rows_at(ranges, columns) for table in tables["raw"][:1] if ranges)',
+        STEPS,
+    ),
+    Mutant(
+        "others' records in former raw tables share a key",
+        '(*COORDINATES, "key")) for table in tables["raw"] if wanted)',
+        '(*COORDINATES, "key")) for table in tables["raw"][:1] if wanted)',
+        STEPS,
+    ),
+    Mutant(
+        "what no typed table has is looked for in former raw tables",
+        '    for table in tables["raw"]:\n        here |=',
+        '    for table in tables["raw"][:1]:\n        here |=',
+        STEPS,
+    ),
+    Mutant(
+        "a share is one of all raw tables",
+        'for role, table in there if role == "raw" for file',
+        'for role, table in there[:1] if role == "raw" for file',
+        STEPS,
+    ),
+    Mutant(
+        "a record that no raw table has is named",
+        "    if found.nowhere:",
+        "    if False:",
         STEPS,
     ),
 )

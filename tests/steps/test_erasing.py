@@ -7,7 +7,7 @@ import pytest
 
 from tests.simulation.clock import simulated
 from tests.simulation.run_events import tables_of
-from tests.simulation.table import Row, key_of
+from tests.simulation.table import Row, TableState, key_of
 from tests.worlds.memory import Memory, spans
 from tideline.errors import BadInput, Halted, StreamBusy
 from tideline.failpoints import ERASE_PLACES
@@ -148,10 +148,14 @@ def test_who_is_overtaken_says_what_the_other_has_made_of_it(landed, place, monk
     assert landed.is_clean()
 
 
+EVERY = AskedKeys(tuple({"essay": f"key-{n}"} for n in range(5)))
+DECODE = {"value": {"format": "json"}, "quarantine": {"max_share": 1}}
+
+
 @pytest.fixture
 def typed(memory):
     """With 20 records, of which some are in quarantine; a text of the typed table is also a key."""
-    memory.configure(decode={"value": {"format": "json"}, "quarantine": {"max_share": 1}})
+    memory.configure(decode=DECODE)
     memory.decode = memory.stream.decode
     memory.spark.garbled |= {4, 7, 9}  # of the raw keys 1, 1, 0
     memory.send(20)
@@ -194,8 +198,7 @@ def test_a_key_among_a_records_bytes_proves_nothing(typed):
 def test_a_raw_key_proves_nothing_of_a_record_that_was_never_read(typed):
     """All decoded records of its raw key are meant; the columns are not made of that."""
     run = typed.open("erase")
-    keys = tuple({"essay": f"key-{n}"} for n in range(5))
-    made = erase(run, tables_of(run), EraseRequest(AskedKeys(keys), "asked", "ann", most=1.0))
+    made = erase(run, tables_of(run), EraseRequest(EVERY, "asked", "ann", most=1.0))
     assert made.erasure.records == 17
     assert typed.offsets() == [3, 6, 8]
 
@@ -203,9 +206,8 @@ def test_a_raw_key_proves_nothing_of_a_record_that_was_never_read(typed):
 def test_later_records_are_not_refused_by_a_key_that_somebody_else_has(typed):
     """Also where that one's record was never read: it stays, and its later ones come."""
     run = typed.open("erase")
-    keys = AskedKeys(tuple({"essay": f"key-{n}"} for n in range(5)))
     with pytest.raises(BadInput, match="stand for other records as well"):
-        plan_erasure(run, tables_of(run), EraseRequest(keys, "asked", "ann", is_future=True))
+        plan_erasure(run, tables_of(run), EraseRequest(EVERY, "asked", "ann", is_future=True))
 
 
 def begins_again(world, cut):
@@ -275,6 +277,55 @@ def test_tables_at_former_addresses(typed):
     first.table_id = None
     last = by_text(typed, text="key-3").erasure
     assert "the decoded table of before at /lake/s_decoded: nothing is there" in str(last.unreached)
+
+
+def leaves_the_raw_table(world):
+    """The stream file names another one, and a run begins it."""
+    former = world.former[world.stream.table.uri] = world.table
+    world.table = TableState(created=10)
+    world.configure(table={"uri": "/lake/new"}, **({"decode": DECODE} if world.decode else {}))
+    world.send(5)
+    assert world.halts() == ["table_changed"]
+    world.decide("approve")
+    world.run("elsewhere")
+    return former
+
+
+def test_raw_keys_are_asked_of_former_raw_tables_as_well(typed):
+    """What tells each record in a newer generation, who shares its key, and what is undecided."""
+    leaves_the_raw_table(typed)
+    run = typed.open("erase")
+    with pytest.raises(BadInput, match="stand for other records as well"):
+        plan_erasure(run, tables_of(run), EraseRequest(EVERY, "asked", "ann", is_future=True))
+    plan = by_text(typed, text="key-2", by_bytes=True, plans=True)
+    assert len(plan.erasure.hashes) == sum(len(r.offsets) for r in plan.found.ranges) == 4
+    typed.decoded.add_foreign(
+        [r for r in typed.decoded.rows() if r.serial % 3 != 2], "DELETE", removes_rows=True
+    )
+    plan = by_text(typed, text="key-2", plans=True)
+    undecided = [n for r in plan.found.undecided for n in range(*r.coordinates[3:])]
+    assert undecided == [1, 4, 7, 10, 13, 16, 19, 22]
+
+
+def test_records_that_no_raw_table_has_are_named(typed):
+    """Nothing tells them in a newer generation, nor later ones."""
+    leaves_the_raw_table(typed).table_id = None
+    plan = by_text(typed, plans=True)
+    assert "4 of these records stand in no raw table, of today or of before" in str(
+        plan.erasure.unreached
+    )
+    run = typed.open("erase")
+    with pytest.raises(BadInput, match="17 of these records have no key of Kafka's"):
+        plan_erasure(run, tables_of(run), EraseRequest(EVERY, "asked", "ann", is_future=True))
+
+
+def test_the_share_of_an_erasure_counts_former_raw_tables_as_well(landed):
+    """Today's may have few, or none."""
+    landed.send(300)
+    landed.run("later")
+    former = leaves_the_raw_table(landed)
+    erased(landed)
+    assert KEY not in {key_of(row.serial) for row in former.rows()}
 
 
 def test_a_ledger_put_back_before_the_raw_rows_went_goes_on_with_the_erasure(typed, monkeypatch):

@@ -148,8 +148,14 @@ def plan_erasure(run: RunContext, tables: Tables, asked: EraseRequest) -> EraseP
     if not found.ranges:
         return ErasePlan(None, found, before, undecoded)
     _refuse_unverified(run, state, found.ranges)
-    erasure = _drafted(run, _there(tables, former), state, asked, found)
-    _refuse_many(tables, erasure.records, asked.most)
+    there = _there(tables, former)
+    erasure = _drafted(run, there, state, asked, found)
+    _refuse_many(there, sum(len(r.offsets) for r in found.ranges), asked.most)
+    if found.nowhere:
+        unreached += (
+            f"{found.nowhere} of these records stand in no raw table, of today or of before, that"
+            " is reached: where the log is read again in a new generation, nothing tells them",
+        )
     erasure = replace(erasure, keys=hashes, hashes=found.hashes, unreached=unreached)
     return ErasePlan(erasure, found, before, undecoded)
 
@@ -262,12 +268,13 @@ def _undecoded(state: LedgerState) -> int:
     return missing(state.head.covered, state.decoding.covered)
 
 
-def _refuse_many(tables: Tables, rows: int, most: float) -> None:
-    every = sum(file.rows or 0 for file in tables["raw"].files())
+def _refuse_many(there: Former, rows: int, most: float) -> None:
+    every = sum(file.rows or 0 for role, table in there if role == "raw" for file in table.files())
     if rows > max(_FEW, most * every):
         raise BadInput(
-            f"--most: {rows:,} of {every:,} rows would be erased, {rows / every:.1%}, and got"
-            f" {most:g}; allowed: a share that is as large, if that is meant. Nothing was changed"
+            f"--most: {rows:,} of {every:,} rows would be erased, {rows / max(1, every):.1%}, and"
+            f" got {most:g}; allowed: a share that is as large, if that is meant. Nothing was"
+            " changed"
         )
 
 
