@@ -141,4 +141,10 @@ MUTANTS = (
         "    if False:",
         STEPS,
     ),
+    Mutant(
+        "a plan is refused where one typed table has another address",
+        "        refuse_other_tables(run)  # as",
+        "        pass  # as",
+        STEPS,
+    ),
 )

@@ -279,6 +279,16 @@ def test_tables_at_former_addresses(typed):
     assert "the decoded table of before at /lake/s_decoded: nothing is there" in str(last.unreached)
 
 
+def test_a_plan_is_refused_where_the_erasure_would_be(typed):
+    """One of both typed tables is at another address: nothing is decoded, so nothing is erased."""
+    typed.former[typed.decode.table.uri] = typed.decoded
+    typed.configure(decode={**DECODE, "table": {"uri": "/lake/other"}})
+    typed.decoded = TableState(created=10)
+    for plans in (True, False):
+        with pytest.raises(BadInput, match="give both tables' addresses as they were"):
+            by_text(typed, plans=plans)
+
+
 def leaves_the_raw_table(world):
     """The stream file names another one, and a run begins it."""
     former = world.former[world.stream.table.uri] = world.table

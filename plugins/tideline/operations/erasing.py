@@ -18,6 +18,7 @@ from datetime import timedelta
 from itertools import count
 from typing import Any
 
+from tideline.decoding.tables import refuse_other_tables
 from tideline.documents import dump
 from tideline.errors import (
     AttemptFenced,
@@ -114,8 +115,8 @@ def plan_erasure(run: RunContext, tables: Tables, asked: EraseRequest) -> EraseP
         asked: What is to be erased.
 
     Raises:
-        BadInput: No reason or key, no such column, or a value that does not fit it; or so many
-            records that it has to be said.
+        BadInput: No reason or key, no such column, or a value that does not fit it; so many records
+            that it has to be said; or a typed table is not the one that the ledger knows.
         Halted: A table is not the one that the ledger knows, or asks for Delta's own writer.
         ServiceAway: A store is away.
     """
@@ -123,6 +124,8 @@ def plan_erasure(run: RunContext, tables: Tables, asked: EraseRequest) -> EraseP
     _check_ledger(run)
     state = run.ledger.read().with_secret(secrets.token_hex(32))
     _check_tables(run, tables, state)
+    if run.typed is not None:
+        refuse_other_tables(run)  # as decoding does, which an erasure begins with
     former, unreached = open_former(run)
     keys = asked.keys.spelled(run, former)
     found = find_records(run, keys, asked.keys, state, former)
