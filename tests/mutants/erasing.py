@@ -147,4 +147,10 @@ MUTANTS = (
         "        pass  # as",
         STEPS,
     ),
+    Mutant(
+        "the whole history is read once for former addresses",
+        "    if run.former is None:",
+        "    if True:",
+        STEPS,
+    ),
 )

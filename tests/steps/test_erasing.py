@@ -11,6 +11,7 @@ from tests.simulation.table import Row, TableState, key_of
 from tests.worlds.memory import Memory, spans
 from tideline.errors import BadInput, Halted, StreamBusy
 from tideline.failpoints import ERASE_PLACES
+from tideline.ledger.ledger import Ledger
 from tideline.operations.erase_finding import AskedKeys
 from tideline.operations.erasing import EraseRequest, erase, finish_erasures, plan_erasure
 
@@ -299,6 +300,17 @@ def leaves_the_raw_table(world):
     world.decide("approve")
     world.run("elsewhere")
     return former
+
+
+def test_an_erasure_reads_once_what_the_ledger_has_written_to(typed, monkeypatch):
+    """The whole history of the ledger names it."""
+    typed.readdress()
+    typed.send(1)
+    typed.run("elsewhere")
+    asked, read = [], Ledger.fold_closings
+    monkeypatch.setattr(Ledger, "fold_closings", lambda ledger: (asked.append(1), read(ledger))[1])
+    assert by_text(typed).erasure.records == 5
+    assert asked == [1]
 
 
 def test_raw_keys_are_asked_of_former_raw_tables_as_well(typed):

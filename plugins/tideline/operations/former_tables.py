@@ -19,7 +19,13 @@ Former = tuple[tuple[TableRole, MaintainedTablePort], ...]
 
 
 def former_addresses(run: RunContext) -> tuple[tuple[TableRole, str], ...]:
-    """Where plans have written, and none of today's tables is; oldest first."""
+    """Where plans have written, and none of today's tables is; oldest first; read once a run."""
+    if run.former is None:
+        run.former = _addresses(run)
+    return run.former
+
+
+def _addresses(run: RunContext) -> tuple[tuple[TableRole, str], ...]:
     ledger, state = run.ledger, run.ledger.read()
     runs = (*ledger.closed_runs(), *state.runs.values())
     decodings = (*ledger.decode_closings(), *([d] if (d := state.decoding.open) else []))
