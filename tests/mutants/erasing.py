@@ -153,4 +153,34 @@ MUTANTS = (
         "    if True:",
         STEPS,
     ),
+    Mutant(
+        "later records of one without a key are told by none",
+        "    keyless = sum(told.get(place) is None for",
+        "    keyless = sum(place not in told for",
+        STEPS,
+    ),
+    Mutant(
+        "an erasure that leaves other changes of keys is known to later folds",
+        "        is_partial=run.current is None\n",
+        "        is_partial=False\n",
+        STEPS,
+    ),
+    Mutant(
+        "a table that is made of what is left of histories is unproven",
+        "unproven_since(folding, head, at, state.erasing.partial)",
+        "unproven_since(folding, head, at)",
+        STEPS,
+    ),
+    Mutant(
+        "no row rises by what only its raw key tells",
+        "        older = histories(run, state, found, names)",
+        "        older = histories(run, state, found - {*claimed}, names)",
+        STEPS,
+    ),
+    Mutant(
+        "whole keys are looked for until nothing is added",
+        "        if not asked.whole_keys or older.others <= found:",
+        "        if True:",
+        STEPS,
+    ),
 )

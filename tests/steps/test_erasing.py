@@ -164,9 +164,10 @@ def typed(memory):
     return memory
 
 
-def by_text(world, *, text="key-1", plans=False, **words):
+def by_text(world, *, text="key-1", plans=False, future=False, **words):
     run = world.open("erase")
-    asked = EraseRequest(AskedKeys(({"essay": text},), **words), "asked", "ann", most=1.0)
+    keys = AskedKeys(({"essay": text},), **words)
+    asked = EraseRequest(keys, "asked", "ann", is_future=future, most=1.0)
     return (plan_erasure if plans else erase)(run, tables_of(run), asked)
 
 
@@ -227,6 +228,64 @@ def test_a_new_generation_leaves_out_records_whose_key_others_have_as_well(typed
     assert [n for r in made.ranges for n in range(*r.coordinates[3:])] == [0, 3, 5, 6, 10, 15]
     assert begins_again(typed, 12) == [1, 2, 4, 7, 8, 9, *range(11, 22)]
     assert typed.is_clean()
+
+
+def test_later_records_are_not_refused_where_one_has_no_key_of_kafkas(typed, monkeypatch):
+    own = "tests.simulation.table.key_of"
+    monkeypatch.setattr(own, lambda serial: None if serial == 6 else b"own-%d" % serial)
+    with pytest.raises(BadInput, match="1 of these records have no key of Kafka's"):
+        by_text(typed, future=True)
+    assert by_text(typed, text="key-2", future=True).erasure.is_future
+
+
+CURRENT = {"key": ["k"], "deletes": {"tombstone": False}, "table": {"buckets": 2}}
+
+
+@pytest.mark.parametrize("by_column", [True, False])
+def test_a_current_table_made_later_of_keys_that_keep_older_changes_is_unproven(typed, by_column):
+    """An erasure by Kafka's own key leaves none of a key's changes."""
+    made = by_text(typed).erasure if by_column else erased(typed)
+    assert made.is_partial == by_column
+    typed.configure(decode=DECODE, current=CURRENT)
+    typed.run("folds")
+    folding = typed.ledger().read().folding
+    assert folding.live
+    assert (folding.unproven_since is not None) == by_column
+
+
+@pytest.fixture
+def retold(memory, monkeypatch):
+    """Keys of the current table whose records have several raw keys, some without a value.
+
+    By serial: 1, 4 and 7 are of one key, 2 and 5 of another one. 7 has nothing but the raw key of 4
+    to tell whose it is, and 2 that of 1.
+    """
+    memory.configure(decode=DECODE, current=CURRENT)
+    memory.decode, memory.folds = memory.stream.decode, memory.stream.current
+    raw, bare = {7: 4, 2: 1}, (2, 7)
+    says = memory._says
+    monkeypatch.setattr(memory, "_says", lambda r: {**says(r), "is_tombstone": r.serial in bare})
+    monkeypatch.setattr("tests.simulation.table.key_of", lambda n: b"raw-%d" % raw.get(n, n))
+    monkeypatch.setattr(
+        "tests.simulation.table.value_of", lambda n: None if n in bare else b"value-%d" % n
+    )
+    memory.send(7)
+    memory.run("lands")
+    return memory
+
+
+def test_no_row_rises_by_a_record_that_only_its_raw_key_tells(retold):
+    """It is the last change of a key, and goes with the record that the erasure is about."""
+    with pytest.raises(BadInput, match=r"1 keys keep older changes, .* 1 would have a row again"):
+        by_text(retold, text="key-4")
+    assert len(retold.offsets()) == 7
+
+
+def test_whole_keys_are_looked_for_until_nothing_is_added(retold):
+    """A change of the first key shares its raw key with one of another key."""
+    assert by_text(retold, text="key-4", whole_keys=True).erasure.records == 5
+    assert [r.serial for r in retold.table.rows()] == [3, 6]
+    assert retold.is_clean()
 
 
 def test_rows_that_no_run_has_verified_are_not_erased(landed):
