@@ -77,8 +77,8 @@ MUTANTS = (
     ),
     Mutant(
         "the audit is not clean before it is asked again",
-        "        for name in state.erasing.untold\n",
-        "        for name in ()\n",
+        "    found = [untold_text(name) for name in state.erasing.untold]\n",
+        "    found = []\n",
         STEPS,
     ),
     Mutant(
@@ -183,4 +183,18 @@ MUTANTS = (
         "        if True:",
         STEPS,
     ),
+    Mutant(
+        "an erasure is settled by an explicit word",
+        "{*self.untold} - {*names}",
+        "()",
+        f"{STEPS} {UNIT}",
+    ),
+    Mutant(
+        "nothing is settled that asks for nothing",
+        "        if name not in state.erasing.untold:",
+        "        if False:",
+        STEPS,
+    ),
+    Mutant("status names what is not settled", "untold=erasing.untold,\n    )", "    )", STEPS),
+    Mutant("a doctor names it", "    if state.erasing.untold:", "    if False:", STEPS),
 )

@@ -1,5 +1,7 @@
 """What is erased stays out, and nobody else's record goes with it."""
 
+import json
+from argparse import Namespace
 from dataclasses import replace
 from datetime import timedelta
 
@@ -9,6 +11,8 @@ from tests.simulation.clock import simulated
 from tests.simulation.run_events import tables_of
 from tests.simulation.table import Row, TableState, key_of
 from tests.worlds.memory import Memory, spans
+from tideline.cli import doctor, erasing, reading
+from tideline.cli.output import Output
 from tideline.errors import BadInput, Halted, StreamBusy
 from tideline.failpoints import ERASE_PLACES
 from tideline.ledger.ledger import Ledger
@@ -126,9 +130,36 @@ def test_a_table_that_tells_coordinates_only_keeps_the_audit_from_being_clean(la
     landed.decide("approve")
     landed.run("later")
     audit, _ = landed.audit()
-    assert "erase-1: the table has told its coordinates only" in str(audit)
+    assert "erase-1: a table has told its coordinates only" in str(audit)
     assert erased(landed) is None
+    run = landed.open("of somebody else")
+    other = AskedKeys(raw_keys=(key_of(2),))
+    assert erase(run, tables_of(run), EraseRequest(other, "asked", "bob", most=1.0)).erasure
+    assert landed.ledger().read().erasing.untold == ("erase-1",)  # nobody has said whose they were
+    with pytest.raises(BadInput, match=r"--settles: got 'erase-2'.* allowed: erase-1"):
+        erased(landed, settles=("erase-2",))
+    assert erased(landed, settles=("erase-1",)) is None
     assert landed.is_clean()
+
+
+def test_an_erasure_that_is_not_settled_is_named_wherever_somebody_looks(
+    landed, monkeypatch, capsys
+):
+    landed.ledger().update(lambda s: replace(s, erasing=replace(s.erasing, untold=("erase-1",))))
+    for command in (reading, erasing, doctor):
+        monkeypatch.setattr(command, "open_ledger", lambda _: landed.ledger())
+    monkeypatch.setattr(reading, "streams_in", lambda _: [landed.stream])
+    monkeypatch.setattr(reading._Brokers, "observed", lambda *_: (None, None))
+    monkeypatch.setattr(erasing, "read_stream", lambda *_: landed.stream)
+    asked = Namespace(files=["s.yaml"], file="s.yaml", stream=None, id=None)
+    for command in (reading.status, erasing.erasures):
+        command(asked, Output(False))
+        assert "with --settles erase-1" in " ".join(capsys.readouterr().out.split())
+        command(asked, Output(True))
+        said = json.loads(capsys.readouterr().out)
+        assert said.get("streams", [said])[0]["untold"] == ["erase-1"]
+    with pytest.raises(doctor.Warned, match="with --settles erase-1"):
+        doctor._ledger(landed.stream)
 
 
 @pytest.mark.parametrize("place", ERASE_PLACES)

@@ -133,8 +133,9 @@ def test_a_ledger_learns_what_its_own_secret_has_sealed():
     assert known.learning(told(mine, 4, is_future=True)) == known
     lost = mine.learning(told(other, is_future=True))
     assert (lost.hashes, lost.future, lost.untold, len(lost.open)) == ((), (), ("erase-1",), 1)
-    assert lost.begin(erasure(at(0, 1), keys=()), []).untold == ("erase-1",)
-    assert lost.begin(erasure(at(0, 1)), []).untold == ()
+    assert lost.begin(erasure(at(0, 1)), []).untold == ("erase-1",)
+    assert lost.begin(erasure(at(0, 1), settles=("erase-1",)), []).untold == ()
+    assert lost.learning(told(mine, 2, settles=("erase-1",))).untold == ()
     bare = mine.learning(ToldErasure("erase-2", (at(3, 6),), None))
     assert (bare.begun, bare.untold, bare.open) == (2, ("erase-2",), ())
     assert mine.seal != other.seal

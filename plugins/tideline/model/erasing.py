@@ -96,6 +96,7 @@ class Erasure:
         hashes: Of the raw keys that only its records have, and of each other record; in the state
             as long as `ranges`.
         is_partial: Whether its keys keep other changes, and no current table is made of them yet.
+        settles: Erasures of which a table has told the coordinates only, and whose keys these are.
     """
 
     erasure_id: str
@@ -119,6 +120,7 @@ class Erasure:
     unreached: tuple[str, ...] = ()
     hashes: tuple[str, ...] = ()
     is_partial: bool = False
+    settles: tuple[str, ...] = ()
 
     @property
     def records(self) -> int:
@@ -191,7 +193,8 @@ class Erasing:
         refused: How many later records were.
         open: Erasures that are not done.
         untold: Erasures of which a table has told the coordinates only: whether later records are
-            refused, and what tells them, is not known until somebody erases these keys again.
+            refused, and what tells them, is not known until somebody erases their keys once more,
+            and says that these are theirs.
         partial: Erased coordinates of changes whose keys keep others: what is folded of these says
             an older state.
     """
@@ -228,7 +231,6 @@ class Erasing:
             self.keeping_out(erasure.ranges)._told_by(erasure),
             begun=self.begun + 1,
             open=(*self.open, erasure),
-            untold=() if erasure.keys else self.untold,
             partial=add_coverage(self.partial, ((r.identity, r.offsets) for r in erasure.ranges))
             if erasure.is_partial
             else self.partial,
@@ -237,10 +239,14 @@ class Erasing:
     def _told_by(self, erasure: Erasure) -> Erasing:
         later = erasure.hashes if erasure.is_future else ()
         return replace(
-            self,
+            self.settled(erasure.settles),
             hashes=tuple(sorted({*self.hashes, *erasure.hashes})),
             future=tuple(sorted({*self.future, *later})),
         )
+
+    def settled(self, names: Iterable[str]) -> Erasing:
+        """The list after somebody has said that the keys of these were erased once more."""
+        return replace(self, untold=tuple(sorted({*self.untold} - {*names})))
 
     def learning(self, told: ToldErasure) -> Erasing:
         """The list with an erasure of which a table's commit tells; one that is known stays."""
@@ -288,6 +294,14 @@ class Erasing:
 
 
 NOTHING_ERASED = Erasing()
+
+
+def untold_text(name: str) -> str:
+    """What an erasure asks for of which nothing but its coordinates is known."""
+    return (
+        f"{name}: a table has told its coordinates only; erase its keys once more, with --settles"
+        f" {name}: they are found and refused by nothing else"
+    )
 
 
 def key_hash(secret: str, column: str, value: bytes) -> str:

@@ -46,7 +46,7 @@ from tideline.model.offsets import (
     total,
     union,
 )
-from tideline.model.wording import reason_problem
+from tideline.model.wording import not_among, reason_problem
 from tideline.operations.erase_finding import (
     AskedKeys,
     FoundRecords,
@@ -78,7 +78,8 @@ class EraseRequest:
         reason, by: For the ledger.
         is_future: Whether later records of the keys are refused as well.
         is_now: Whether files of older versions go at once, and time travel with them.
-        most: The share of the raw table's rows that it may be.
+        most: The share of the raw tables' rows that it may be.
+        settles: Erasures of which a table has told the coordinates only, and whose keys these are.
     """
 
     keys: AskedKeys
@@ -87,6 +88,7 @@ class EraseRequest:
     is_future: bool = False
     is_now: bool = False
     most: float = 0.01
+    settles: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +117,18 @@ def plan_erasure(run: RunContext, tables: Tables, asked: EraseRequest) -> EraseP
         asked: What is to be erased.
 
     Raises:
-        BadInput: No reason or key, no such column, or a value that does not fit it; so many records
-            that it has to be said; or a typed table is not the one that the ledger knows.
+        BadInput: No reason or key, no such column, or a value that does not fit it; nothing to
+            settle; so many records that it has to be said; or a typed table is not the one that the
+            ledger knows.
         Halted: A table is not the one that the ledger knows, or asks for Delta's own writer.
         ServiceAway: A store is away.
     """
     _check(asked)
     _check_ledger(run)
     state = run.ledger.read().with_secret(secrets.token_hex(32))
+    for name in asked.settles:
+        if name not in state.erasing.untold:
+            raise BadInput(f"--settles: {not_among(name, state.erasing.untold)}")
     _check_tables(run, tables, state)
     if run.typed is not None:
         refuse_other_tables(run)  # as decoding does, which an erasure begins with
@@ -244,6 +250,7 @@ def _drafted(
         is_now=asked.is_now,
         is_anew=state.folding.layout is not None and _may_hold_values_of_before(run),
         undecided=found.undecided,
+        settles=asked.settles,
         is_partial=run.current is None
         and run.typed is not None
         and not {n for key in asked.keys.keys for n in key} <= {*key_of(state)},
@@ -319,8 +326,10 @@ def erase(run: RunContext, tables: Tables, asked: EraseRequest) -> ErasePlan:
             raise StreamBusy("records are being decoded; nothing was changed, erase again later")
         plan = plan_erasure(run, tables, asked)
         _refuse_risen(plan.found.older, asked.keys)
+        for name in asked.settles:
+            log.warning("%s: %s says that these are its keys", name, asked.by)
         if plan.erasure is None:
-            run.ledger.update(lambda state: state.with_erasures_asked_again())
+            run.ledger.update(lambda state: state.with_erasures_settled(asked.settles))
             return plan
         begun, hashes = plan.erasure, plan.found.hashes
         run.ledger.update(lambda state: state.with_erasure_begun(begun, hashes))
