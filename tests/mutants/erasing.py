@@ -5,12 +5,13 @@ from tests.mutants.mutant import Mutant
 STEPS = "tests/steps/test_erasing.py"
 UNIT = "tests/unit/test_erasing.py"
 OTHERS = "tests/spark/test_erasing_others.py"
+HASHES = "tests/spark/test_erased_coordinates.py"
 SERIES = "tests/simulation/test_duels.py"
 MUTANTS = (
     Mutant("bytes prove nothing", "    if asked.by_bytes:\n", "    if True:\n", STEPS),
     Mutant(
         "a raw key proves nothing of a record with a value, where columns are made of others",
-        '        claimed = {place_of(row) for row in rows if row["value"] is None}\n',
+        '        claimed = {place for place, row in rows.items() if row["value"] is None}\n',
         "        pass\n",
         STEPS,
     ),
@@ -76,8 +77,8 @@ MUTANTS = (
     ),
     Mutant(
         "the audit is not clean before it is asked again",
-        "        for name in state.erasing.untold\n",
-        "        for name in ()\n",
+        "    found = [untold_text(name) for name in state.erasing.untold]\n",
+        "    found = []\n",
         STEPS,
     ),
     Mutant(
@@ -92,4 +93,108 @@ MUTANTS = (
         "        if True:\n            raise",
         STEPS,
     ),
+    Mutant(
+        "a value is no key",
+        '        OF_KEY: F.col("key"),',
+        '        OF_KEY: F.coalesce("key", "value"),',
+        HASHES,
+    ),
+    Mutant(
+        "a raw key that others have tells nothing",
+        "    own = {*told.values()} - shared - {None}\n",
+        "    own = {*told.values()} - {None}\n",
+        STEPS,
+    ),
+    Mutant(
+        "a record is told by all of it where its raw key does not tell it",
+        'for r in whole if r["key"] not in own}',
+        "for r in ()}",
+        STEPS,
+    ),
+    Mutant(
+        "raw keys are those of former raw tables as well",
+        'each = (table.rows_at(ranges, columns) for table in tables["raw"] if ranges)',
+        'each = (table.rows_at(ranges, columns) for table in tables["raw"][:1] if ranges)',
+        STEPS,
+    ),
+    Mutant(
+        "others' records in former raw tables share a key",
+        '(*COORDINATES, "key")) for table in tables["raw"] if wanted)',
+        '(*COORDINATES, "key")) for table in tables["raw"][:1] if wanted)',
+        STEPS,
+    ),
+    Mutant(
+        "what no typed table has is looked for in former raw tables",
+        '    for table in tables["raw"]:\n        here |=',
+        '    for table in tables["raw"][:1]:\n        here |=',
+        STEPS,
+    ),
+    Mutant(
+        "a share is one of all raw tables",
+        'for role, table in there if role == "raw" for file',
+        'for role, table in there[:1] if role == "raw" for file',
+        STEPS,
+    ),
+    Mutant(
+        "a record that no raw table has is named",
+        "    if found.nowhere:",
+        "    if False:",
+        STEPS,
+    ),
+    Mutant(
+        "a plan is refused where one typed table has another address",
+        "        refuse_other_tables(run)  # as",
+        "        pass  # as",
+        STEPS,
+    ),
+    Mutant(
+        "the whole history is read once for former addresses",
+        "    if run.former is None:",
+        "    if True:",
+        STEPS,
+    ),
+    Mutant(
+        "later records of one without a key are told by none",
+        "    keyless = sum(told.get(place) is None for",
+        "    keyless = sum(place not in told for",
+        STEPS,
+    ),
+    Mutant(
+        "an erasure that leaves other changes of keys is known to later folds",
+        "        is_partial=run.current is None\n",
+        "        is_partial=False\n",
+        STEPS,
+    ),
+    Mutant(
+        "a table that is made of what is left of histories is unproven",
+        "unproven_since(folding, head, at, state.erasing.partial)",
+        "unproven_since(folding, head, at)",
+        STEPS,
+    ),
+    Mutant(
+        "no row rises by what only its raw key tells",
+        "        older = histories(run, state, found, names)",
+        "        older = histories(run, state, found - {*claimed}, names)",
+        STEPS,
+    ),
+    Mutant(
+        "whole keys are looked for until nothing is added",
+        "        if not asked.whole_keys or older.others <= found:",
+        "        if True:",
+        STEPS,
+    ),
+    Mutant(
+        "an erasure is settled by an explicit word",
+        "{*self.untold} - {*names}",
+        "()",
+        f"{STEPS} {UNIT}",
+    ),
+    Mutant(
+        "nothing is settled that asks for nothing",
+        "        if name not in state.erasing.untold:",
+        "        if False:",
+        STEPS,
+    ),
+    Mutant("status names what is not settled", "untold=erasing.untold,\n    )", "    )", STEPS),
+    Mutant("a doctor names it", "    if state.erasing.untold:", "    if False:", STEPS),
 )

@@ -21,7 +21,7 @@ from tests.simulation.table import (
     is_inside,
 )
 from tideline.errors import ServiceAway, VerificationFailed
-from tideline.model.current import BucketState, FoldPlan, differing
+from tideline.model.current import BucketState, FoldPlan, Refusal, differing
 from tideline.model.maintenance import TableFile
 from tideline.model.offsets import CoordinateRange, PartitionIdentity
 from tideline.model.plan import LandedRange
@@ -202,7 +202,7 @@ class Folder:
         rows = self._standing(touched - anew)
         report = replace(report, touched=tuple(sorted(touched)), found=states(rows))
         if plan.order == "offset" and (moved := self._moved(rows, changes)):
-            return replace(report, moved=moved), {}
+            return replace(report, refused=tuple(Refusal("moved", key) for key in moved)), {}
         if differing(self.job.before_in(touched), report.found):
             return report, {}
         by_key = {row.change.key: row for row in rows}

@@ -10,10 +10,10 @@ from typing import Any
 
 from tests.simulation.current import Changes, CurrentState, Folder
 from tests.simulation.kafka import ABORTED, OPEN, RECORD, Cluster
-from tests.simulation.table import Row, TableState, key_of
+from tests.simulation.table import Row, TableState, key_of, value_of
 from tideline.documents import dump, load
 from tideline.errors import ServiceAway
-from tideline.model.erasing import record_hash
+from tideline.model.erasing import raw_key_hash, record_hash
 from tideline.model.offsets import CoordinateRange, OffsetRange, by_log, intersect
 from tideline.model.spark_job import (
     DecodeJob,
@@ -215,6 +215,8 @@ def _one(row: Row) -> OffsetRange:
 
 def _is_refused(row: Row, job: SparkJob) -> bool:
     """Whether a record is left out by its key, and not by its coordinates."""
-    told = record_hash(job.secret, key_of(row.serial), b"")
+    key, value = key_of(row.serial), value_of(row.serial)
+    told = {raw_key_hash(job.secret, key), record_hash(job.secret, key, value)}
     doubted = by_log(job.doubted).get(row.identity, ())
-    return told in job.future or (told in job.hashes and bool(intersect([_one(row)], doubted)))
+    is_doubted = bool(intersect([_one(row)], doubted))
+    return not told.isdisjoint(job.future) or (is_doubted and not told.isdisjoint(job.hashes))

@@ -421,7 +421,7 @@ class SimulatedTable:
                 "partition": row.identity.partition,
                 "offset": row.offset,
                 "key": key_of(row.serial),
-                "value": b"",
+                "value": value_of(row.serial),
                 "is_tombstone": False,
                 **self._says(row),
             }
@@ -501,6 +501,11 @@ class SimulatedTable:
 def key_of(serial: int) -> bytes:
     """The key of a record, as Kafka has it."""
     return b"key-%d" % (serial % 3)
+
+
+def value_of(serial: int) -> bytes:
+    """The value of a record, as Kafka has it."""
+    return b"value-%d" % serial
 
 
 def grouped(rows: Iterable[Row]) -> dict[PartitionIdentity, tuple[Row, ...]]:

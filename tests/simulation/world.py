@@ -247,7 +247,7 @@ class World:
             request=request,
             ledger=self.ledger(process),
             connect=lambda: kafka,
-            table=SimulatedTable(self.table, tick),
+            table=SimulatedTable(self.table, tick, uri=self.stream.table.uri),
             spark=SimulatedSpark(
                 self.spark,
                 lambda: self.cluster,

@@ -5,6 +5,7 @@ import hashlib
 import pytest
 from pyspark.sql import functions as F
 
+from tideline.model.erasing import raw_key_hash, record_hash
 from tideline.model.offsets import CoordinateRange, by_log
 from tideline.model.spark_job import SparkJob
 from tideline.spark.coordinates import marked, within
@@ -97,3 +98,44 @@ def test_a_run_leaves_out_what_was_erased_and_reports_what_is_refused(rows, tmp_
     assert not [n for n in written.columns if n.startswith("_tideline")]
     assert written.where("generation = 0 AND offset % 5 < 3").count() == 0
     assert written.where("generation = 1 AND offset % 10 = 7").count() == 0
+
+
+def told_by(spark, tmp_path, **hashes):
+    """Numbers of the records that hashes leave out of a doubted range."""
+    job = SparkJob(
+        *("s", "r", "p", str(tmp_path / "t"), "landed-p-1", ("topic_id",), "read_committed"),
+        (CoordinateRange("t", TOPIC, 1, 0, 0, 100),),
+        {},
+        doubted=(CoordinateRange("t", TOPIC, 1, 0, 0, len(RECORDS)),),
+        secret="01",
+        **hashes,
+    )
+    rows = [("t", TOPIC, 1, 0, n, *record) for n, record in enumerate(RECORDS)]
+    rows += [("t", TOPIC, 1, 0, 50 + n, *record) for n, record in enumerate(RECORDS)]
+    names = "topic string, topic_id string, generation int, partition int, offset long"
+    given = spark.session.createDataFrame(rows, f"{names}, key binary, value binary")
+    return [n for r in write_files(given, job).refused for n in range(*r.coordinates[3:])]
+
+
+RECORDS = [(b"k", b"v"), (None, b"k"), (b"k", None), (b"k", b""), (None, None), (b"", b"k")]
+"""Keys and values of which some are the same bytes."""
+
+
+@pytest.mark.parametrize(
+    ("told", "left_out"),
+    [
+        ((raw_key_hash("01", b"k"),), [0, 2, 3]),
+        ((record_hash("01", None, b"k"),), [1]),
+        ((record_hash("01", b"k", b""), record_hash("01", None, None)), [3, 4]),
+        ((hashlib.sha256(b"\x01k").hexdigest(),), [0, 1, 2, 3]),  # of an earlier version
+    ],
+    ids=["a key", "a record without one", "whole records", "without a name"],
+)
+def test_what_a_hash_is_of_its_name_tells(spark, tmp_path, told, left_out):
+    """A value is no key, whatever its bytes; and where nothing is doubted, no hash tells."""
+    assert told_by(spark, tmp_path, hashes=told) == left_out
+
+
+def test_later_records_are_told_by_their_keys_wherever_they_are(spark, tmp_path):
+    told = (raw_key_hash("01", b"k"),)
+    assert told_by(spark, tmp_path, future=told) == [0, 2, 3, 50, 52, 53]

@@ -1,5 +1,7 @@
 """What is erased stays out, and nobody else's record goes with it."""
 
+import json
+from argparse import Namespace
 from dataclasses import replace
 from datetime import timedelta
 
@@ -7,10 +9,13 @@ import pytest
 
 from tests.simulation.clock import simulated
 from tests.simulation.run_events import tables_of
-from tests.simulation.table import Row, key_of
+from tests.simulation.table import Row, TableState, key_of
 from tests.worlds.memory import Memory, spans
+from tideline.cli import doctor, erasing, reading
+from tideline.cli.output import Output
 from tideline.errors import BadInput, Halted, StreamBusy
 from tideline.failpoints import ERASE_PLACES
+from tideline.ledger.ledger import Ledger
 from tideline.operations.erase_finding import AskedKeys
 from tideline.operations.erasing import EraseRequest, erase, finish_erasures, plan_erasure
 
@@ -125,9 +130,36 @@ def test_a_table_that_tells_coordinates_only_keeps_the_audit_from_being_clean(la
     landed.decide("approve")
     landed.run("later")
     audit, _ = landed.audit()
-    assert "erase-1: the table has told its coordinates only" in str(audit)
+    assert "erase-1: a table has told its coordinates only" in str(audit)
     assert erased(landed) is None
+    run = landed.open("of somebody else")
+    other = AskedKeys(raw_keys=(key_of(2),))
+    assert erase(run, tables_of(run), EraseRequest(other, "asked", "bob", most=1.0)).erasure
+    assert landed.ledger().read().erasing.untold == ("erase-1",)  # nobody has said whose they were
+    with pytest.raises(BadInput, match=r"--settles: got 'erase-2'.* allowed: erase-1"):
+        erased(landed, settles=("erase-2",))
+    assert erased(landed, settles=("erase-1",)) is None
     assert landed.is_clean()
+
+
+def test_an_erasure_that_is_not_settled_is_named_wherever_somebody_looks(
+    landed, monkeypatch, capsys
+):
+    landed.ledger().update(lambda s: replace(s, erasing=replace(s.erasing, untold=("erase-1",))))
+    for command in (reading, erasing, doctor):
+        monkeypatch.setattr(command, "open_ledger", lambda _: landed.ledger())
+    monkeypatch.setattr(reading, "streams_in", lambda _: [landed.stream])
+    monkeypatch.setattr(reading._Brokers, "observed", lambda *_: (None, None))
+    monkeypatch.setattr(erasing, "read_stream", lambda *_: landed.stream)
+    asked = Namespace(files=["s.yaml"], file="s.yaml", stream=None, id=None)
+    for command in (reading.status, erasing.erasures):
+        command(asked, Output(False))
+        assert "with --settles erase-1" in " ".join(capsys.readouterr().out.split())
+        command(asked, Output(True))
+        said = json.loads(capsys.readouterr().out)
+        assert said.get("streams", [said])[0]["untold"] == ["erase-1"]
+    with pytest.raises(doctor.Warned, match="with --settles erase-1"):
+        doctor._ledger(landed.stream)
 
 
 @pytest.mark.parametrize("place", ERASE_PLACES)
@@ -148,10 +180,14 @@ def test_who_is_overtaken_says_what_the_other_has_made_of_it(landed, place, monk
     assert landed.is_clean()
 
 
+EVERY = AskedKeys(tuple({"essay": f"key-{n}"} for n in range(5)))
+DECODE = {"value": {"format": "json"}, "quarantine": {"max_share": 1}}
+
+
 @pytest.fixture
 def typed(memory):
     """With 20 records, of which some are in quarantine; a text of the typed table is also a key."""
-    memory.configure(decode={"value": {"format": "json"}, "quarantine": {"max_share": 1}})
+    memory.configure(decode=DECODE)
     memory.decode = memory.stream.decode
     memory.spark.garbled |= {4, 7, 9}  # of the raw keys 1, 1, 0
     memory.send(20)
@@ -159,9 +195,10 @@ def typed(memory):
     return memory
 
 
-def by_text(world, *, text="key-1", plans=False, **words):
+def by_text(world, *, text="key-1", plans=False, future=False, **words):
     run = world.open("erase")
-    asked = EraseRequest(AskedKeys(({"essay": text},), **words), "asked", "ann", most=1.0)
+    keys = AskedKeys(({"essay": text},), **words)
+    asked = EraseRequest(keys, "asked", "ann", is_future=future, most=1.0)
     return (plan_erasure if plans else erase)(run, tables_of(run), asked)
 
 
@@ -194,8 +231,7 @@ def test_a_key_among_a_records_bytes_proves_nothing(typed):
 def test_a_raw_key_proves_nothing_of_a_record_that_was_never_read(typed):
     """All decoded records of its raw key are meant; the columns are not made of that."""
     run = typed.open("erase")
-    keys = tuple({"essay": f"key-{n}"} for n in range(5))
-    made = erase(run, tables_of(run), EraseRequest(AskedKeys(keys), "asked", "ann", most=1.0))
+    made = erase(run, tables_of(run), EraseRequest(EVERY, "asked", "ann", most=1.0))
     assert made.erasure.records == 17
     assert typed.offsets() == [3, 6, 8]
 
@@ -203,9 +239,84 @@ def test_a_raw_key_proves_nothing_of_a_record_that_was_never_read(typed):
 def test_later_records_are_not_refused_by_a_key_that_somebody_else_has(typed):
     """Also where that one's record was never read: it stays, and its later ones come."""
     run = typed.open("erase")
-    keys = AskedKeys(tuple({"essay": f"key-{n}"} for n in range(5)))
     with pytest.raises(BadInput, match="stand for other records as well"):
-        plan_erasure(run, tables_of(run), EraseRequest(keys, "asked", "ann", is_future=True))
+        plan_erasure(run, tables_of(run), EraseRequest(EVERY, "asked", "ann", is_future=True))
+
+
+def begins_again(world, cut):
+    """The log is cut there and goes on with others' records; a new generation reads all of it."""
+    world.log().elect(cut)
+    world.send(10)
+    assert world.halts("cut") == ["truncation"]
+    world.decide("restart")
+    world.run("again")
+    return [offset for *_, offset in world.rows(generation=1)]
+
+
+def test_a_new_generation_leaves_out_records_whose_key_others_have_as_well(typed):
+    """Each is told by all of it, as is one that only its bytes tell; nobody else's is."""
+    made = by_text(typed, by_bytes=True).erasure
+    assert [n for r in made.ranges for n in range(*r.coordinates[3:])] == [0, 3, 5, 6, 10, 15]
+    assert begins_again(typed, 12) == [1, 2, 4, 7, 8, 9, *range(11, 22)]
+    assert typed.is_clean()
+
+
+def test_later_records_are_not_refused_where_one_has_no_key_of_kafkas(typed, monkeypatch):
+    own = "tests.simulation.table.key_of"
+    monkeypatch.setattr(own, lambda serial: None if serial == 6 else b"own-%d" % serial)
+    with pytest.raises(BadInput, match="1 of these records have no key of Kafka's"):
+        by_text(typed, future=True)
+    assert by_text(typed, text="key-2", future=True).erasure.is_future
+
+
+CURRENT = {"key": ["k"], "deletes": {"tombstone": False}, "table": {"buckets": 2}}
+
+
+@pytest.mark.parametrize("by_column", [True, False])
+def test_a_current_table_made_later_of_keys_that_keep_older_changes_is_unproven(typed, by_column):
+    """An erasure by Kafka's own key leaves none of a key's changes."""
+    made = by_text(typed).erasure if by_column else erased(typed)
+    assert made.is_partial == by_column
+    typed.configure(decode=DECODE, current=CURRENT)
+    typed.run("folds")
+    folding = typed.ledger().read().folding
+    assert folding.live
+    assert (folding.unproven_since is not None) == by_column
+
+
+@pytest.fixture
+def retold(memory, monkeypatch):
+    """Keys of the current table whose records have several raw keys, some without a value.
+
+    By serial: 1, 4 and 7 are of one key, 2 and 5 of another one. 7 has nothing but the raw key of 4
+    to tell whose it is, and 2 that of 1.
+    """
+    memory.configure(decode=DECODE, current=CURRENT)
+    memory.decode, memory.folds = memory.stream.decode, memory.stream.current
+    raw, bare = {7: 4, 2: 1}, (2, 7)
+    says = memory._says
+    monkeypatch.setattr(memory, "_says", lambda r: {**says(r), "is_tombstone": r.serial in bare})
+    monkeypatch.setattr("tests.simulation.table.key_of", lambda n: b"raw-%d" % raw.get(n, n))
+    monkeypatch.setattr(
+        "tests.simulation.table.value_of", lambda n: None if n in bare else b"value-%d" % n
+    )
+    memory.send(7)
+    memory.run("lands")
+    return memory
+
+
+def test_no_row_rises_by_a_record_that_only_its_raw_key_tells(retold):
+    """It is the last change of a key, and goes with the record that the erasure is about."""
+    with pytest.raises(BadInput, match=r"1 keys keep older changes, .* 1 would have a row again"):
+        by_text(retold, text="key-4")
+    assert len(retold.offsets()) == 7
+
+
+def test_whole_keys_are_looked_for_until_nothing_is_added(retold):
+    """A change of the first key shares its raw key with one of another key."""
+    assert by_text(retold, text="key-4", whole_keys=True).erasure.records == 5
+    assert [r.serial for r in retold.table.rows()] == [3, 6]
+    assert retold.is_clean()
 
 
 def test_rows_that_no_run_has_verified_are_not_erased(landed):
@@ -257,6 +368,76 @@ def test_tables_at_former_addresses(typed):
     first.table_id = None
     last = by_text(typed, text="key-3").erasure
     assert "the decoded table of before at /lake/s_decoded: nothing is there" in str(last.unreached)
+
+
+def test_a_plan_is_refused_where_the_erasure_would_be(typed):
+    """One of both typed tables is at another address: nothing is decoded, so nothing is erased."""
+    typed.former[typed.decode.table.uri] = typed.decoded
+    typed.configure(decode={**DECODE, "table": {"uri": "/lake/other"}})
+    typed.decoded = TableState(created=10)
+    for plans in (True, False):
+        with pytest.raises(BadInput, match="give both tables' addresses as they were"):
+            by_text(typed, plans=plans)
+
+
+def leaves_the_raw_table(world):
+    """The stream file names another one, and a run begins it."""
+    former = world.former[world.stream.table.uri] = world.table
+    world.table = TableState(created=10)
+    world.configure(table={"uri": "/lake/new"}, **({"decode": DECODE} if world.decode else {}))
+    world.send(5)
+    assert world.halts() == ["table_changed"]
+    world.decide("approve")
+    world.run("elsewhere")
+    return former
+
+
+def test_an_erasure_reads_once_what_the_ledger_has_written_to(typed, monkeypatch):
+    """The whole history of the ledger names it."""
+    typed.readdress()
+    typed.send(1)
+    typed.run("elsewhere")
+    asked, read = [], Ledger.fold_closings
+    monkeypatch.setattr(Ledger, "fold_closings", lambda ledger: (asked.append(1), read(ledger))[1])
+    assert by_text(typed).erasure.records == 5
+    assert asked == [1]
+
+
+def test_raw_keys_are_asked_of_former_raw_tables_as_well(typed):
+    """What tells each record in a newer generation, who shares its key, and what is undecided."""
+    leaves_the_raw_table(typed)
+    run = typed.open("erase")
+    with pytest.raises(BadInput, match="stand for other records as well"):
+        plan_erasure(run, tables_of(run), EraseRequest(EVERY, "asked", "ann", is_future=True))
+    plan = by_text(typed, text="key-2", by_bytes=True, plans=True)
+    assert len(plan.erasure.hashes) == sum(len(r.offsets) for r in plan.found.ranges) == 4
+    typed.decoded.add_foreign(
+        [r for r in typed.decoded.rows() if r.serial % 3 != 2], "DELETE", removes_rows=True
+    )
+    plan = by_text(typed, text="key-2", plans=True)
+    undecided = [n for r in plan.found.undecided for n in range(*r.coordinates[3:])]
+    assert undecided == [1, 4, 7, 10, 13, 16, 19, 22]
+
+
+def test_records_that_no_raw_table_has_are_named(typed):
+    """Nothing tells them in a newer generation, nor later ones."""
+    leaves_the_raw_table(typed).table_id = None
+    plan = by_text(typed, plans=True)
+    assert "4 of these records stand in no raw table, of today or of before" in str(
+        plan.erasure.unreached
+    )
+    run = typed.open("erase")
+    with pytest.raises(BadInput, match="17 of these records have no key of Kafka's"):
+        plan_erasure(run, tables_of(run), EraseRequest(EVERY, "asked", "ann", is_future=True))
+
+
+def test_the_share_of_an_erasure_counts_former_raw_tables_as_well(landed):
+    """Today's may have few, or none."""
+    landed.send(300)
+    landed.run("later")
+    former = leaves_the_raw_table(landed)
+    erased(landed)
+    assert KEY not in {key_of(row.serial) for row in former.rows()}
 
 
 def test_a_ledger_put_back_before_the_raw_rows_went_goes_on_with_the_erasure(typed, monkeypatch):

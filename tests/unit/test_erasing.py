@@ -21,6 +21,7 @@ from tideline.model.erasing import (
     SealedErasure,
     ToldErasure,
     key_hash,
+    raw_key_hash,
     record_hash,
 )
 from tideline.model.head import Head, KnownCommit
@@ -83,8 +84,12 @@ def test_a_newer_generation_is_doubted_where_an_older_one_is_erased():
 def test_a_key_is_told_by_rfc_2104_and_a_record_as_spark_tells_it():
     wanted = hmac.new(bytes.fromhex(SECRET), b"id\0" + b"4711", hashlib.sha256).hexdigest()
     assert key_hash(SECRET, "id", b"4711") == wanted
-    assert record_hash(SECRET, b"k", b"v") != record_hash(SECRET, None, b"v")
-    assert record_hash(SECRET, None, None) == record_hash(SECRET, b"", b"v")
+    assert raw_key_hash(SECRET, b"k") == (
+        "key:" + hashlib.sha256(bytes.fromhex(SECRET) + b"k").hexdigest()
+    )
+    told = [(None, b"k"), (b"k", None), (b"k", b""), (b"k", b"v"), (None, b"kv"), (None, None)]
+    hashes = {record_hash(SECRET, key, value) for key, value in told}
+    assert len({*hashes, raw_key_hash(SECRET, b"k"), raw_key_hash(SECRET, b"")}) == 8
 
 
 def test_the_hash_of_a_key_is_that_of_the_same_key_asked_for_again():
@@ -128,8 +133,9 @@ def test_a_ledger_learns_what_its_own_secret_has_sealed():
     assert known.learning(told(mine, 4, is_future=True)) == known
     lost = mine.learning(told(other, is_future=True))
     assert (lost.hashes, lost.future, lost.untold, len(lost.open)) == ((), (), ("erase-1",), 1)
-    assert lost.begin(erasure(at(0, 1), keys=()), []).untold == ("erase-1",)
-    assert lost.begin(erasure(at(0, 1)), []).untold == ()
+    assert lost.begin(erasure(at(0, 1)), []).untold == ("erase-1",)
+    assert lost.begin(erasure(at(0, 1), settles=("erase-1",)), []).untold == ()
+    assert lost.learning(told(mine, 2, settles=("erase-1",))).untold == ()
     bare = mine.learning(ToldErasure("erase-2", (at(3, 6),), None))
     assert (bare.begun, bare.untold, bare.open) == (2, ("erase-2",), ())
     assert mine.seal != other.seal

@@ -30,6 +30,7 @@ from tideline.launch.java import find_java
 from tideline.launch.target import connect_url, spark_master
 from tideline.model.addresses import bucket_of, is_in_object_store, store_of
 from tideline.model.catalog import TableName
+from tideline.model.erasing import untold_text
 from tideline.model.incident import entries_for
 from tideline.model.observation import Observation, TableObservation
 from tideline.model.offsets import OffsetRange, TopicPartition
@@ -234,6 +235,8 @@ def _ledger(stream: Stream) -> str:
         raise Warned(
             f"version {state.version}, open incidents: {kinds}; `tideline incident` shows them"
         )
+    if state.erasing.untold:
+        raise Warned(first_few(map(untold_text, state.erasing.untold), separator="; "))
     return f"version {state.version}, {len(state.head.positions)} partitions"
 
 

@@ -16,6 +16,7 @@ from tideline.contract.building import build_erased, build_erasures
 from tideline.contract.shapes import CoordinateTuple
 from tideline.errors import AuditNotClean, BadInput
 from tideline.landing.context import now
+from tideline.model.erasing import untold_text
 from tideline.model.request import RunRequest
 from tideline.model.wording import first_few, not_among, shown, size_text
 from tideline.stream.files import read_stream
@@ -59,6 +60,7 @@ def erase(options: argparse.Namespace, output: Output) -> int:
             options.future,
             options.now,
             options.most,
+            tuple(options.settles),
         )
         if not options.plan:
             _ask(stream, options)
@@ -144,7 +146,8 @@ def _answer_all(stream: Stream, output: Output, has_any: bool, only: str | None 
         for e in answer.erasures
     ]
     columns = ("erasure", "status", "records", "by", "begun", "due", "overdue")
-    lines = [grid(columns, rows)] if rows else []
+    lines: list[str | Table] = [grid(columns, rows)] if rows else []
+    lines += map(untold_text, answer.untold)
     tail = f"{answer.suppressed:,} coordinates are kept out, {answer.refused:,} later records were"
     output.answer(answer, *lines, f"{tail} refused" if rows or has_any else "nothing is under way")
     return max((_status(e) for e in answer.erasures if e.status != "begun"), default=0)
@@ -178,6 +181,7 @@ def _about(erasure: Erasure) -> list[str]:
     if unknown:
         lines.append(f"{unknown:,} records may be of a key, and no column tells it: read them")
     lines += _undecided(erasure.undecided)
+    lines += (f"its keys are those of {name}, too" for name in erasure.settles)
     lines += (f"not reached: {place}" for place in erasure.elsewhere if "of before" in place)
     if erasure.status != "done":
         lines.append(f"the last file that may hold one goes on {erasure.due_at:%Y-%m-%d %H:%M} UTC")

@@ -270,6 +270,10 @@ def _add_erase_commands(add: AddCommand) -> None:
     erase.add_argument("--quarantine-by-bytes", action="store_true", help=text)
     text = "all changes go of the current table's keys that would have an older row otherwise"
     erase.add_argument("--whole-keys", action="store_true", help=text)
+    text = (
+        "an erasure of which a table has told the coordinates only: these are its keys, all of them"
+    )
+    erase.add_argument("--settles", action="append", default=[], metavar="ID", help=text)
     text = "the share of all rows that may be erased; default: 0.01"
     erase.add_argument("--most", type=float, default=0.01, metavar="SHARE", help=text)
     erase.add_argument("--by", metavar="NAME", help="on whose behalf, beside the user")

@@ -27,6 +27,7 @@ from tideline.launch.local_driver import WarmDriver, warm_drivers
 from tideline.launch.progress import working
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.state import LedgerState
+from tideline.model.erasing import untold_text
 from tideline.model.incident import Decision, Incident
 from tideline.model.observation import Observation
 from tideline.model.offsets import TopicPartition
@@ -145,6 +146,7 @@ def _shown(found: Sequence[Status], now: datetime) -> list[str | Table]:
     lines: list[str | Table] = [grid(_HEADINGS, (_row(s, now) for s in found)), *problems]
     problems = [f"{s.stream}: {n.finding}: {n.text}" for s in found for n in s.names if n.finding]
     lines += problems
+    lines += [f"{s.stream}: {untold_text(name)}" for s in found for name in s.untold]
     if len(found) == 1:
         lines += [] if found[0].timings is None else [str(found[0].timings)]
         if failed := [f"{count:,} fail {name}" for name, count in found[0].expectations if count]:

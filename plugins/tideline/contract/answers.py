@@ -498,6 +498,7 @@ class Erasure(Shape):
 
     `keys` are keyed hashes: the ledger holds no key. `overdue` says that files should be gone.
     `undecided` is where records are whose bytes hold a key, and that nothing proves to be of it.
+    Its keys are those of the erasures that it `settles`, too.
     """
 
     erasure_id: str
@@ -518,6 +519,7 @@ class Erasure(Shape):
     overdue: bool
     audit: str | None
     undecided: tuple[CoordinateTuple, ...]
+    settles: tuple[str, ...]
     elsewhere: tuple[str, ...]
 
 
@@ -541,11 +543,15 @@ class Erased(Shape):
 
 
 class Erasures(Shape):
-    """`tideline erasures`: all of them, oldest first, and how many later records were refused."""
+    """`tideline erasures`: all of them, oldest first, and how many later records were refused.
+
+    Of `untold` ones a table has told the coordinates only: their keys are to be erased once more.
+    """
 
     stream: str
     suppressed: int
     refused: int
+    untold: tuple[str, ...]
     erasures: tuple[Erasure, ...]
 
 

@@ -432,6 +432,7 @@ def build_erasures(
         stream=stream,
         suppressed=sum(total(c.intervals) for c in erasing.erased),
         refused=erasing.refused,
+        untold=erasing.untold,
         erasures=[build_erasure(e, at) for e in erasures],
     )
 

@@ -386,7 +386,8 @@ class StreamStatus(Shape):
     `offset_lag` counts unread offsets, `undecoded` landed ones without a typed row. Null is
     unknown; `headroom_seconds` is negative when retention is overdue. `expectations`: rows that
     failed each one in the newest decoding. `names`: those of its tables in a catalog. `current` is
-    null where nothing was ever folded. `erasures`: those by key that are under way.
+    null where nothing was ever folded. `erasures`: those by key that are under way;
+    `untold` ones are not settled before their keys are erased once more.
     """
 
     stream: str
@@ -406,6 +407,7 @@ class StreamStatus(Shape):
     current: CurrentStatus | None
     run_seconds: RunSeconds | None
     erasures: tuple[ErasureUnderWay, ...] = ()
+    untold: tuple[str, ...] = ()
 
 
 class DriverStatus(Shape):

@@ -64,6 +64,7 @@ class RunContext:
             that names none.
         open_table: Opens a table that the stream file no longer names, to erase from it; None where
             nobody erases.
+        former: Where such tables are, once the whole history was read for it.
         first_pause_seconds: Before what contradicts the ledger is looked at once more.
     """
 
@@ -86,6 +87,7 @@ class RunContext:
     warnings: tuple[str, ...] = ()
     connect_catalog: Callable[[], CatalogPort] | None = None
     open_table: Callable[[TableRole, str], MaintainedTablePort] | None = None
+    former: tuple[tuple[TableRole, str], ...] | None = None
     first_pause_seconds: float = 1.0
 
     @property

@@ -272,10 +272,9 @@ class LedgerState:
                 after = after._noted(begun)
         return after
 
-    def with_erasures_asked_again(self) -> LedgerState:
+    def with_erasures_settled(self, names: tuple[str, ...]) -> LedgerState:
         """The state after somebody has looked once more for keys that no table tells of."""
-        erasing = replace(self.erasing, untold=())
-        return replace(self, erasing=erasing) if self.erasing.untold else self
+        return replace(self, erasing=self.erasing.settled(names)) if names else self
 
     def _noted(self, erasure: Erasure) -> LedgerState:
         return replace(self, noted_erasures=(*self.noted_erasures, erasure))

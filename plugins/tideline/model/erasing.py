@@ -6,11 +6,11 @@ the ledger cannot read a key there, and can test a guess.
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from hashlib import sha256
 from typing import Literal
 
 from tideline.model.maintenance import FileCount, TableRole
@@ -30,6 +30,8 @@ RAW_KEY = "raw key"
 """What stands for a column where the bytes of Kafka's key are meant."""
 ERASURE = "erase-"
 """How the ids of erasures begin, and those of their commits."""
+OF_KEY, OF_RECORD = "key", "record"
+"""What a hash is of; its name says it."""
 _GRACE = timedelta(days=1)
 """Maintenance that comes once a day deletes what is due."""
 ErasureStatus = Literal["begun", "removed", "done"]
@@ -91,8 +93,10 @@ class Erasure:
         audit: What an audit said after it; None before.
         undecided: Where records are whose bytes hold a key, and that nothing proves to be of it.
         unreached: Tables of before that may hold a record, and why they were left alone.
-        hashes: Of the raw keys that only its records have; in the state as long as `ranges`.
+        hashes: Of the raw keys that only its records have, and of each other record; in the state
+            as long as `ranges`.
         is_partial: Whether its keys keep other changes, and no current table is made of them yet.
+        settles: Erasures of which a table has told the coordinates only, and whose keys these are.
     """
 
     erasure_id: str
@@ -116,6 +120,7 @@ class Erasure:
     unreached: tuple[str, ...] = ()
     hashes: tuple[str, ...] = ()
     is_partial: bool = False
+    settles: tuple[str, ...] = ()
 
     @property
     def records(self) -> int:
@@ -182,13 +187,14 @@ class Erasing:
         secret: Of the hashes, in hexadecimal digits.
         begun: How many erasures there ever were; the next one's number.
         erased: Coordinates that no table may hold.
-        hashes: Of the erased records' own raw keys: a log that is read again in a newer generation
-            is told by them.
+        hashes: Of the erased records' own raw keys, and of whole records that have none of their
+            own: a log that is read again in a newer generation is told by them.
         future: Those of them whose later records are refused.
         refused: How many later records were.
         open: Erasures that are not done.
         untold: Erasures of which a table has told the coordinates only: whether later records are
-            refused, and what tells them, is not known until somebody erases these keys again.
+            refused, and what tells them, is not known until somebody erases their keys once more,
+            and says that these are theirs.
         partial: Erased coordinates of changes whose keys keep others: what is folded of these says
             an older state.
     """
@@ -206,7 +212,7 @@ class Erasing:
     @property
     def seal(self) -> str:
         """Tells one ledger's secret from another's, and nothing of it."""
-        return hashlib.sha256(b"seal\0" + bytes.fromhex(self.secret)).hexdigest()
+        return sha256(b"seal\0" + bytes.fromhex(self.secret)).hexdigest()
 
     @property
     def places(self) -> dict[PartitionIdentity, Intervals]:
@@ -225,7 +231,6 @@ class Erasing:
             self.keeping_out(erasure.ranges)._told_by(erasure),
             begun=self.begun + 1,
             open=(*self.open, erasure),
-            untold=() if erasure.keys else self.untold,
             partial=add_coverage(self.partial, ((r.identity, r.offsets) for r in erasure.ranges))
             if erasure.is_partial
             else self.partial,
@@ -234,10 +239,14 @@ class Erasing:
     def _told_by(self, erasure: Erasure) -> Erasing:
         later = erasure.hashes if erasure.is_future else ()
         return replace(
-            self,
+            self.settled(erasure.settles),
             hashes=tuple(sorted({*self.hashes, *erasure.hashes})),
             future=tuple(sorted({*self.future, *later})),
         )
+
+    def settled(self, names: Iterable[str]) -> Erasing:
+        """The list after somebody has said that the keys of these were erased once more."""
+        return replace(self, untold=tuple(sorted({*self.untold} - {*names})))
 
     def learning(self, told: ToldErasure) -> Erasing:
         """The list with an erasure of which a table's commit tells; one that is known stays."""
@@ -287,6 +296,14 @@ class Erasing:
 NOTHING_ERASED = Erasing()
 
 
+def untold_text(name: str) -> str:
+    """What an erasure asks for of which nothing but its coordinates is known."""
+    return (
+        f"{name}: a table has told its coordinates only; erase its keys once more, with --settles"
+        f" {name}: they are found and refused by nothing else"
+    )
+
+
 def key_hash(secret: str, column: str, value: bytes) -> str:
     """The keyed hash of a key that somebody asked for (RFC 2104, with SHA-256).
 
@@ -296,15 +313,26 @@ def key_hash(secret: str, column: str, value: bytes) -> str:
         value: The key's canonical text, or its bytes.
     """
     text = column.encode() + b"\0" + value
-    return hmac.new(bytes.fromhex(secret), text, hashlib.sha256).hexdigest()
+    return hmac.new(bytes.fromhex(secret), text, sha256).hexdigest()
 
 
-def record_hash(secret: str, key: bytes | None, value: bytes | None) -> str:
-    """What tells a record's raw key in Spark as well: SHA-256 of the secret and the key.
+def raw_key_hash(secret: str, key: bytes) -> str:
+    """What tells all records of a raw key, in Spark as well; named, as each hash of a record is.
+
+    One without a name is of an earlier version: of the key, or of the value where there is none.
 
     Args:
         secret: In hexadecimal digits.
-        key: Kafka's key; a record without one is told by its value.
+        key: Kafka's key.
     """
-    told = key if key is not None else value or b""
-    return hashlib.sha256(bytes.fromhex(secret) + told).hexdigest()
+    return f"{OF_KEY}:{_salted(secret, key)}"
+
+
+def record_hash(secret: str, key: bytes | None, value: bytes | None) -> str:
+    """What tells a record whose raw key tells nothing: of both, and never the hash of a raw key."""
+    parts = (b"-" if p is None else sha256(p).hexdigest().encode() for p in (key, value))
+    return f"{OF_RECORD}:{_salted(secret, b''.join(parts))}"
+
+
+def _salted(secret: str, told: bytes) -> str:
+    return sha256(bytes.fromhex(secret) + told).hexdigest()

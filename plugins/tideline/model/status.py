@@ -97,6 +97,7 @@ class Status:
         current: None where nothing was ever folded.
         timings: Of the live run that closed a plan last; None before the first.
         erasures: Those by key that are under way.
+        untold: Those of which a table has told the coordinates only.
     """
 
     stream: str
@@ -116,6 +117,7 @@ class Status:
     current: CurrentStatus | None
     timings: Timings | None
     erasures: tuple[ErasureUnderWay, ...] = ()
+    untold: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,15 +11,23 @@ import csv
 import json
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from tideline.errors import BadInput, TidelineError
 from tideline.landing.context import RunContext, log
 from tideline.ledger.state import LedgerState
-from tideline.model.erasing import RAW_KEY, ErasedFrom, StillInKafka, key_hash, record_hash
+from tideline.model.erasing import (
+    RAW_KEY,
+    ErasedFrom,
+    StillInKafka,
+    key_hash,
+    raw_key_hash,
+    record_hash,
+)
 from tideline.model.head import Head
 from tideline.model.maintenance import TableRole
 from tideline.model.offsets import (
@@ -30,6 +38,7 @@ from tideline.model.offsets import (
     as_ranges,
     intersect,
     subtract,
+    union,
 )
 from tideline.model.wording import not_among
 from tideline.operations.erase_history import (
@@ -124,12 +133,13 @@ class FoundRecords:
 
     Args:
         ranges: Their coordinates, and no others.
-        hashes: Of the raw keys that only they have.
+        hashes: Of the raw keys that only they have, and of each other record.
         shared: How many raw keys other records have as well.
         undecided: Where records are whose bytes hold a key, and that nothing proves to be of it.
         unknown: How many records of a table no column tells, these included.
         older: The other changes of the current table's keys.
-        keyless: How many of them have no key of Kafka's.
+        keyless: How many of them no key of Kafka's tells.
+        nowhere: How many of them no raw table has.
     """
 
     ranges: tuple[CoordinateRange, ...]
@@ -139,6 +149,7 @@ class FoundRecords:
     unknown: Mapping[TableRole, int] = field(default_factory=dict)
     older: Histories = Histories()  # noqa: RUF009
     keyless: int = 0
+    nowhere: int = 0
 
 
 def read_keys(path: Path) -> tuple[Key, ...]:
@@ -181,20 +192,20 @@ def find_records(
     head = state.head
     tables = _by_role(run, former)
     found = _by_columns(tables["decoded"], asked.keys)
-    raw = [{"key": key.hex()} for key in asked.raw_keys]
-    found |= {place_of(row) for table in tables["raw"] for row in _rows_with(table, raw)}
+    found |= {*_raw_with(tables, asked.raw_keys)}
     names = () if asked.raw_keys else {name for key in asked.keys for name in key}
     bad = _quarantined(tables["quarantine"])
     while True:  # a record that its raw key tells may be the last change of another key
-        told = _raw_keys(run, found - {*bad}, head)
-        claimed, shared = _told_by_raw_keys(run, asked, state, tables, found, told)
-        older = histories(run, state, found | claimed, names)
-        if not asked.whole_keys or older.others <= found | claimed:
+        at = ranges_of(found - {*bad}, head)
+        told = {p: r["key"] for p, r in _raw_at(tables, at, "key").items()}
+        claimed, shared = _told_by_raw_keys(asked, state, tables, found, {*told.values()})
+        found |= {*claimed}
+        older = histories(run, state, found, names)
+        if not asked.whole_keys or older.others <= found:
             break
-        found |= claimed | older.others
-    found |= claimed
-    own = {key for key in told.values() if key[0] not in shared}
-    hashes = {record_hash(state.erasing.secret, key, value) for key, value in own}
+        found |= older.others
+    told |= claimed
+    keyless = sum(told.get(place) is None for place in found - {*bad})
     left = {**bad, **_dropped(tables, state, {*bad})} if asked.keys else {}
     left = {place: record for place, record in left.items() if place not in found}
     words = [_words(*key) for key in zip(asked.keys, given.keys, strict=True)]
@@ -203,6 +214,12 @@ def find_records(
         found |= held
         left = {place: record for place, record in left.items() if place not in held}
         held = set()
+    own = {*told.values()} - shared - {None}
+    secret = state.erasing.secret
+    others = {place for place in found if told.get(place) not in own}
+    whole = _raw_at(tables, ranges_of(others, head), "key", "value").values()
+    hashes = {raw_key_hash(secret, key) for key in own if key is not None}
+    hashes |= {record_hash(secret, r["key"], r["value"]) for r in whole if r["key"] not in own}
     in_quarantine = sum(place in bad for place in left)
     return FoundRecords(
         ranges_of(found, head),
@@ -211,27 +228,26 @@ def find_records(
         ranges_of(held, head),
         {"quarantine": in_quarantine, "raw": len(left) - in_quarantine},
         older,
-        sum(key is None for key, _ in told.values()),
+        keyless if own else len(found),
+        len(others) - len(whole),
     )
 
 
 def _told_by_raw_keys(
-    run: RunContext,
     asked: AskedKeys,
     state: LedgerState,
     tables: ByRole,
     found: set[Place],
-    told: Mapping[Place, Record],
-) -> tuple[set[Place], set[bytes | None]]:
-    """Records that nothing but their raw key tells, and the raw keys of records that stay."""
-    named = {k for k in told.values() if k[0] is not None}
-    claimed, others, shared = _claimed(tables, found, named, state.head)
+    told: set[bytes | None],
+) -> tuple[dict[Place, bytes | None], set[bytes | None]]:
+    """Records that nothing but their raw key tells, with it, and raw keys of records that stay."""
+    claimed, others, shared = _claimed(tables, found, told, state.head)
     if not {name for key in asked.keys for name in key} <= {*key_of(state)}:
         # the columns are not made of it: only what has nothing but this key is told by it
-        rows = run.table.rows_at(ranges_of(claimed, state.head), ("value",)) if claimed else ()
-        claimed = {place_of(row) for row in rows if row["value"] is None}
+        rows = _raw_at(tables, ranges_of(claimed, state.head), "value")
+        claimed = {place for place, row in rows.items() if row["value"] is None}
     stay = {key for place, key in others.items() if place not in claimed}
-    return claimed, shared | stay
+    return {place: others[place] for place in claimed}, shared | stay
 
 
 def _by_role(run: RunContext, former: Former) -> ByRole:
@@ -275,19 +291,20 @@ def _dropped(tables: ByRole, state: LedgerState, bad: set[Place]) -> dict[Place,
     These are tombstones that were dropped, where the same key may be spelled in another way, and
     quarantined records that were let go.
     """
-    head, raw, wanted = state.head, tables["raw"][0], as_ranges(state.decoding.covered)
-    here = _landed(raw, wanted)
+    head, wanted = state.head, as_ranges(state.decoding.covered)
+    here = dict[PartitionIdentity, Intervals]()
+    for table in tables["raw"]:
+        here |= {i: union(here.get(i, ()), o) for i, o in _landed(table, wanted).items()}
     for table in (*tables["decoded"], *tables["quarantine"]):
         there = _landed(table, wanted)
         here = {i: subtract(offsets, there.get(i, ())) for i, offsets in here.items()}
     if not any(here.values()):
         return {}
-    rows = raw.rows_at(as_ranges(here, head.topic_names), ("key", "value"))
-    records = {place_of(row): (row["key"], row["value"]) for row in rows}
-    named = [{"key": key.hex()} for key in {k for k, _ in records.values() if k is not None}]
-    every = raw.rows_with(named, (*COORDINATES, "key")) if named else []
+    rows = _raw_at(tables, as_ranges(here, head.topic_names), "key", "value")
+    records = {place: (row["key"], row["value"]) for place, row in rows.items()}
+    every = _raw_with(tables, {key for key, _ in records.values()})
     unknown = {*records, *bad}
-    decoded = {None, *(row["key"] for row in every if place_of(row) not in unknown)}
+    decoded = {None, *(row["key"] for place, row in every.items() if place not in unknown)}
     return {p: (k, v) for p, (k, v) in records.items() if v is not None or k not in decoded}
 
 
@@ -320,31 +337,32 @@ def _word(*texts: str) -> re.Pattern[bytes]:
     return re.compile(rb"(?<![0-9A-Za-z_])(?:" + either + rb")(?![0-9A-Za-z_])")
 
 
-def _raw_keys(run: RunContext, found: set[Place], head: Head) -> dict[Place, Record]:
-    """What tells each found record: its raw key, or its value where it has none."""
-    if not found:
-        return {}
-    rows = run.table.rows_at(ranges_of(found, head), ("key",))
-    told: dict[Place, Record]
-    told = {place_of(row): (row["key"], None) for row in rows}
-    if without := {place for place, (key, _) in told.items() if key is None}:
-        rows = run.table.rows_at(ranges_of(without, head), ("value",))
-        told |= {place_of(row): (None, row["value"]) for row in rows}
-    return told
+def _raw_at(
+    tables: ByRole, ranges: Sequence[CoordinateRange], *columns: str
+) -> dict[Place, Mapping[str, Any]]:
+    """Rows of raw tables, those of before as well."""
+    each = (table.rows_at(ranges, columns) for table in tables["raw"] if ranges)
+    return {place_of(row): row for rows in each for row in rows}
+
+
+def _raw_with(tables: ByRole, keys: Iterable[bytes | None]) -> dict[Place, Mapping[str, Any]]:
+    """The same by raw keys, of which None is nobody's."""
+    wanted = [{"key": key.hex()} for key in keys if key is not None]
+    each = (table.rows_with(wanted, (*COORDINATES, "key")) for table in tables["raw"] if wanted)
+    return {place_of(row): row for rows in each for row in rows}
 
 
 def _claimed(
-    tables: ByRole, found: set[Place], told: set[Record], head: Head
+    tables: ByRole, found: set[Place], told: set[bytes | None], head: Head
 ) -> tuple[set[Place], dict[Place, bytes | None], set[bytes | None]]:
     """Records of the same raw keys that are nowhere decoded.
 
     Returns:
         These; all others of these raw keys, with their key; and the keys that decoded ones have.
     """
-    keys = [{"key": key.hex()} for key, _ in told if key is not None]
-    rows = tables["raw"][0].rows_with(keys, (*COORDINATES, "key")) if keys else []
+    rows = _raw_with(tables, told)
     others: dict[Place, bytes | None]
-    others = {place_of(row): row["key"] for row in rows if place_of(row) not in found}
+    others = {place: row["key"] for place, row in rows.items() if place not in found}
     if not others:
         return set(), {}, set()
     decoded = set[Place]() if tables["decoded"] else {*others}  # or raw keys were asked for

@@ -18,6 +18,7 @@ from datetime import timedelta
 from itertools import count
 from typing import Any
 
+from tideline.decoding.tables import refuse_other_tables
 from tideline.documents import dump
 from tideline.errors import (
     AttemptFenced,
@@ -45,7 +46,7 @@ from tideline.model.offsets import (
     total,
     union,
 )
-from tideline.model.wording import reason_problem
+from tideline.model.wording import not_among, reason_problem
 from tideline.operations.erase_finding import (
     AskedKeys,
     FoundRecords,
@@ -77,7 +78,8 @@ class EraseRequest:
         reason, by: For the ledger.
         is_future: Whether later records of the keys are refused as well.
         is_now: Whether files of older versions go at once, and time travel with them.
-        most: The share of the raw table's rows that it may be.
+        most: The share of the raw tables' rows that it may be.
+        settles: Erasures of which a table has told the coordinates only, and whose keys these are.
     """
 
     keys: AskedKeys
@@ -86,6 +88,7 @@ class EraseRequest:
     is_future: bool = False
     is_now: bool = False
     most: float = 0.01
+    settles: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,15 +117,21 @@ def plan_erasure(run: RunContext, tables: Tables, asked: EraseRequest) -> EraseP
         asked: What is to be erased.
 
     Raises:
-        BadInput: No reason or key, no such column, or a value that does not fit it; or so many
-            records that it has to be said.
+        BadInput: No reason or key, no such column, or a value that does not fit it; nothing to
+            settle; so many records that it has to be said; or a typed table is not the one that the
+            ledger knows.
         Halted: A table is not the one that the ledger knows, or asks for Delta's own writer.
         ServiceAway: A store is away.
     """
     _check(asked)
     _check_ledger(run)
     state = run.ledger.read().with_secret(secrets.token_hex(32))
+    for name in asked.settles:
+        if name not in state.erasing.untold:
+            raise BadInput(f"--settles: {not_among(name, state.erasing.untold)}")
     _check_tables(run, tables, state)
+    if run.typed is not None:
+        refuse_other_tables(run)  # as decoding does, which an erasure begins with
     former, unreached = open_former(run)
     keys = asked.keys.spelled(run, former)
     found = find_records(run, keys, asked.keys, state, former)
@@ -140,21 +149,22 @@ def plan_erasure(run: RunContext, tables: Tables, asked: EraseRequest) -> EraseP
             f"--future: {found.shared} of Kafka's keys of these records stand for other records as"
             " well, so later ones cannot be told by them. Nothing was changed"
         )
-    if asked.is_future and found.ranges and (found.keyless or not found.hashes):
+    if asked.is_future and found.keyless:
         raise BadInput(
-            f"--future: {found.keyless or len(found.ranges)} of these records have no key of"
-            " Kafka's, so later ones cannot be told by it. Nothing was changed"
-        )
-    if found.shared:
-        unreached += (
-            f"records of {found.shared} of Kafka's keys that other records have as well: where the"
-            " log is cut and read again in a new generation, nothing tells them; erase them again",
+            f"--future: {found.keyless} of these records have no key of Kafka's, so later ones"
+            " cannot be told by it. Nothing was changed"
         )
     if not found.ranges:
         return ErasePlan(None, found, before, undecoded)
     _refuse_unverified(run, state, found.ranges)
-    erasure = _drafted(run, _there(tables, former), state, asked, found)
-    _refuse_many(tables, erasure.records, asked.most)
+    there = _there(tables, former)
+    erasure = _drafted(run, there, state, asked, found)
+    _refuse_many(there, sum(len(r.offsets) for r in found.ranges), asked.most)
+    if found.nowhere:
+        unreached += (
+            f"{found.nowhere} of these records stand in no raw table, of today or of before, that"
+            " is reached: where the log is read again in a new generation, nothing tells them",
+        )
     erasure = replace(erasure, keys=hashes, hashes=found.hashes, unreached=unreached)
     return ErasePlan(erasure, found, before, undecoded)
 
@@ -240,6 +250,7 @@ def _drafted(
         is_now=asked.is_now,
         is_anew=state.folding.layout is not None and _may_hold_values_of_before(run),
         undecided=found.undecided,
+        settles=asked.settles,
         is_partial=run.current is None
         and run.typed is not None
         and not {n for key in asked.keys.keys for n in key} <= {*key_of(state)},
@@ -267,12 +278,13 @@ def _undecoded(state: LedgerState) -> int:
     return missing(state.head.covered, state.decoding.covered)
 
 
-def _refuse_many(tables: Tables, rows: int, most: float) -> None:
-    every = sum(file.rows or 0 for file in tables["raw"].files())
+def _refuse_many(there: Former, rows: int, most: float) -> None:
+    every = sum(file.rows or 0 for role, table in there if role == "raw" for file in table.files())
     if rows > max(_FEW, most * every):
         raise BadInput(
-            f"--most: {rows:,} of {every:,} rows would be erased, {rows / every:.1%}, and got"
-            f" {most:g}; allowed: a share that is as large, if that is meant. Nothing was changed"
+            f"--most: {rows:,} of {every:,} rows would be erased, {rows / max(1, every):.1%}, and"
+            f" got {most:g}; allowed: a share that is as large, if that is meant. Nothing was"
+            " changed"
         )
 
 
@@ -314,8 +326,10 @@ def erase(run: RunContext, tables: Tables, asked: EraseRequest) -> ErasePlan:
             raise StreamBusy("records are being decoded; nothing was changed, erase again later")
         plan = plan_erasure(run, tables, asked)
         _refuse_risen(plan.found.older, asked.keys)
+        for name in asked.settles:
+            log.warning("%s: %s says that these are its keys", name, asked.by)
         if plan.erasure is None:
-            run.ledger.update(lambda state: state.with_erasures_asked_again())
+            run.ledger.update(lambda state: state.with_erasures_settled(asked.settles))
             return plan
         begun, hashes = plan.erasure, plan.found.hashes
         run.ledger.update(lambda state: state.with_erasure_begun(begun, hashes))

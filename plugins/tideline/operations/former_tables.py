@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from tideline.errors import TidelineError
 from tideline.landing.context import RunContext
+from tideline.model.erasing import untold_text
 from tideline.model.maintenance import TableRole
 from tideline.model.observation import TableObservation
 from tideline.model.offsets import as_ranges
@@ -19,7 +20,13 @@ Former = tuple[tuple[TableRole, MaintainedTablePort], ...]
 
 
 def former_addresses(run: RunContext) -> tuple[tuple[TableRole, str], ...]:
-    """Where plans have written, and none of today's tables is; oldest first."""
+    """Where plans have written, and none of today's tables is; oldest first; read once a run."""
+    if run.former is None:
+        run.former = _addresses(run)
+    return run.former
+
+
+def _addresses(run: RunContext) -> tuple[tuple[TableRole, str], ...]:
     ledger, state = run.ledger, run.ledger.read()
     runs = (*ledger.closed_runs(), *state.runs.values())
     decodings = (*ledger.decode_closings(), *([d] if (d := state.decoding.open) else []))
@@ -74,11 +81,7 @@ def left_by_erasures(run: RunContext) -> tuple[str, ...]:
     state = run.ledger.read()
     if not state.erasing.erased:
         return ()
-    found = [
-        f"{name}: the table has told its coordinates only; erase its keys once more, they are found"
-        " and refused by nothing else"
-        for name in state.erasing.untold
-    ]
+    found = [untold_text(name) for name in state.erasing.untold]
     every = as_ranges(state.erasing.places, state.head.topic_names)
     for role, table in () if state.erasing.is_removing else open_former(run)[0]:
         version = table.observe().version

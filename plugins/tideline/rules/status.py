@@ -89,6 +89,7 @@ def summarize(
             ErasureUnderWay(e.erasure_id, e.status, e.due_at, e.is_overdue(now))
             for e in erasing.open
         ),
+        untold=erasing.untold,
     )
 
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import reduce
 from itertools import chain
 from math import ceil
+from operator import or_
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
@@ -20,6 +21,7 @@ from pyspark.sql import functions as F
 
 from tideline.errors import VerificationFailed
 from tideline.failpoints import reach
+from tideline.model.erasing import OF_KEY, OF_RECORD
 from tideline.model.offsets import CoordinateRange, OffsetRange, TopicPartition, intersect
 from tideline.model.spark_job import Output, SparkJob, SparkResult, readable_layers
 from tideline.spark.coordinates import Transform, marked
@@ -243,11 +245,28 @@ def write_files(rows: DataFrame, job: SparkJob) -> SparkResult:
 
 def erased_keys(job: SparkJob) -> Column | None:
     """Which rows a job leaves out, and reports: those of an erased key; None without such keys."""
-    if not (job.hashes or job.future):
-        return None
-    told = F.coalesce("key", "value", F.lit(b""))
-    text = F.sha2(F.concat(F.unhex(F.lit(job.secret)), told), 256)
-    return (F.col(_DOUBTED) & text.isin(*job.hashes)) | text.isin(*job.future)
+    doubted = (F.col(_DOUBTED) & told for told in _told(job.secret, job.hashes))
+    either = (*doubted, *_told(job.secret, job.future))
+    return reduce(or_, either) if either else None
+
+
+def _told(secret: str, hashes: Sequence[str]) -> list[Column]:
+    """Which rows hashes tell, for each name that they have (`raw_key_hash`, `record_hash`)."""
+    both = (F.coalesce(F.sha2(part, 256), F.lit("-")) for part in ("key", "value"))
+    hashed = {
+        OF_KEY: F.col("key"),
+        OF_RECORD: F.concat(*both).cast("binary"),
+        "": F.coalesce("key", "value", F.lit(b"")),  # of an earlier version
+    }
+    by_name: dict[str, list[str]] = defaultdict(list)
+    for found in hashes:
+        name, _, digest = found.rpartition(":")
+        by_name[name].append(digest)
+    salt = F.unhex(F.lit(secret))
+    return [
+        F.coalesce(F.sha2(F.concat(salt, hashed[name]), 256).isin(*digests), F.lit(False))
+        for name, digests in by_name.items()
+    ]
 
 
 def _refused(places: str, ranges: Sequence[CoordinateRange]) -> tuple[CoordinateRange, ...]:
