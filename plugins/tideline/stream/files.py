@@ -197,7 +197,7 @@ def read_files(
 
 
 def read_fleet(path: str | Path) -> FileContents:
-    """A fleet, without the streams that have left it.
+    """A fleet, without the streams that have left it, or are another fleet's: as `by_name` says.
 
     A topic leaves by a file of its own, in the same folder and named like its stream or saying so.
 
@@ -211,10 +211,10 @@ def read_fleet(path: str | Path) -> FileContents:
         raise refused([of_file(str(path), "a stream file", what)])
     beside = stream_paths(path.parent)
     files, problems = read_files(other for other in beside if other.name != path.name)
-    own = {s.stream for c in files.values() if c.fleet is None for s in c.streams}
-    own |= {p.stem for p in problems}
+    counts = by_name({path: contents, **files}, (p.stem for p in problems))
+    mine = {name for name, file in counts.items() if file.path == path}
     named = zip(contents.topics, contents.streams, strict=True)
-    kept = {topic: stream for topic, stream in named if stream.stream not in own}
+    kept = {topic: stream for topic, stream in named if stream.stream in mine}
     return replace(contents, streams=tuple(kept.values()), topics=tuple(kept))
 
 
