@@ -50,8 +50,6 @@ Due = dict[str, dict[str, Any]]
 """What is told of each Dag that a run of is asked for, by its id."""
 _TICK = 1.0
 """Seconds between two looks at what is to be asked."""
-_PATIENCE = 8.0
-"""Seconds that brokers are waited for: the next look comes soon."""
 _MOST_CLUSTERS = 64
 """So many are asked at once."""
 Answer = TypeVar("Answer")
@@ -170,7 +168,7 @@ class LagWatch:
                 ages[kafka.isolation_level][trigger.lag_seconds] |= names
         cluster = self._clusters.get(connection)
         if cluster is None:
-            settings = kafka_settings(connection).less_patient(_PATIENCE)
+            settings = kafka_settings(connection).less_patient()
             cluster = self._clusters[connection] = KafkaCluster(settings)
         return {
             level: cluster.ends(dict.fromkeys(names, level), ages[level])

@@ -22,6 +22,7 @@ from tideline.contract.building import (
 )
 from tideline.contract.shapes import DriverStatus
 from tideline.errors import AuditNotClean, BadInput, Transient
+from tideline.kafka.settings import SHORT_PATIENCE
 from tideline.landing.observing import observe_topics
 from tideline.launch.local_driver import WarmDriver, warm_drivers
 from tideline.launch.progress import working
@@ -100,7 +101,7 @@ class _Brokers:
     """
 
     def __init__(self, opened: ExitStack) -> None:
-        self._clusters = Clusters(opened)
+        self._clusters = Clusters(opened, SHORT_PATIENCE)
         self._silent: dict[str, str] = {}
         """By connection, what was said of its brokers."""
 

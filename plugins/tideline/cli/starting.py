@@ -79,7 +79,7 @@ def _topics(connection: str) -> list[str]:
     # Imported here: no other command of this module needs a client.
     from tideline.kafka.client import KafkaCluster
 
-    with KafkaCluster(kafka_settings(connection)) as cluster:
+    with KafkaCluster(kafka_settings(connection).less_patient()) as cluster:
         return cluster.topics_matching(".*")
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tideline.cli.output import Output, grid
 from tideline.contract.answers import Edits, FileEdit, Validation
 from tideline.errors import BadInput, StreamFileError
+from tideline.kafka.settings import SHORT_PATIENCE
 from tideline.landing.context import RunContext
 from tideline.model.request import RunRequest
 from tideline.model.wording import shown
@@ -23,9 +24,6 @@ from tideline.wiring import Clusters, open_run
 
 if TYPE_CHECKING:
     from tideline.decoding.checking import Wrong
-
-_PATIENCE = 8.0
-"""Seconds that brokers which are away are waited for: somebody waits."""
 
 
 def validate(options: argparse.Namespace, output: Output) -> int:
@@ -107,7 +105,7 @@ class _Asked:
         from tideline.decoding.checking import TypedTables  # other commands need none
 
         self._is_online = is_online
-        self._clusters = Clusters(opened, _PATIENCE)
+        self._clusters = Clusters(opened, SHORT_PATIENCE)
         self._tables = opened.enter_context(closing(TypedTables()))
 
     def problems(self, contents: FileContents, stream: Stream) -> Iterator[Problem]:
