@@ -49,7 +49,7 @@ from tideline.rules.incidents import (
 )
 from tideline.rules.positions import mark_followed
 from tideline.rules.status import doubt, summarize
-from tideline.stream.files import read_stream, stream_paths, streams_in
+from tideline.stream.files import contents_in, read_stream, stream_paths
 from tideline.stream.stream import Stream
 from tideline.wiring import Clusters, open_ledger, open_run
 
@@ -70,7 +70,9 @@ def status(options: argparse.Namespace, output: Output) -> int:
     ledgers' answer is shown until the brokers have answered. This user's warm Spark drivers follow.
     """
     now = datetime.now(UTC)
-    streams = [s for file in options.files or stream_paths() for s in streams_in(file)]
+    files = [contents_in(file) for file in options.files or stream_paths()]
+    streams = [stream for contents in files for stream in contents.streams]
+    problems = tuple(str(problem) for contents in files for problem in contents.problems)
     states = [open_ledger(stream).read() for stream in streams]
     found = [_status(*known, None, _ASKED, now) for known in zip(streams, states, strict=True)]
     with output.meanwhile() as show, ExitStack() as opened:
@@ -81,9 +83,12 @@ def status(options: argparse.Namespace, output: Output) -> int:
             found[number] = _status(stream, state, observation, problem, now)
     drivers = warm_drivers()
     answer = Statuses(
-        streams=[build_status(s) for s in found], drivers=[DriverStatus.of(d) for d in drivers]
+        streams=[build_status(s) for s in found],
+        drivers=[DriverStatus.of(d) for d in drivers],
+        problems=problems,
     )
-    output.answer(answer, *_shown(found, now), *map(_driver_line, drivers))
+    told = first_lines("", problems, _SHOWN)
+    output.answer(answer, *_shown(found, now), *told, *map(_driver_line, drivers))
     return 0
 
 

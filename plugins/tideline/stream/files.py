@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from tideline.errors import BadInput, StreamFileError
-from tideline.model.wording import first_few, not_among, shown
+from tideline.model.wording import did_you_mean, first_few, shown
 from tideline.stream.contents import FileContents, contents_of
 from tideline.stream.fleet import Fleet
 from tideline.stream.parsing import (
@@ -227,7 +227,7 @@ def read_stream(path: str | Path, name: str | None = None) -> Stream:
     Raises:
         StreamFileError: The file is refused, or does not have that stream.
     """
-    contents = read_file(path)
+    contents = contents_in(path)
     names = [stream.stream for stream in contents.streams]
     if name is None and contents.fleet is not None:
         few = first_few(names) or "none yet: `tideline discover` looks for its topics"
@@ -236,7 +236,10 @@ def read_stream(path: str | Path, name: str | None = None) -> Stream:
     for stream in contents.streams:
         if name in (None, stream.stream):
             return stream
-    raise refused([Problem(str(path), 1, "--stream", shown(name), not_among(str(name), names))])
+    few = first_few(names) if names else "none yet: `tideline discover` looks for its topics"
+    near = did_you_mean(str(name), names).strip(",; ")
+    allowed = f"{near} allowed: {few}".strip()
+    raise refused([Problem(str(path), 1, "--stream", shown(name), allowed)])
 
 
 def streams_in(path: str | Path) -> tuple[Stream, ...]:
@@ -245,8 +248,17 @@ def streams_in(path: str | Path) -> tuple[Stream, ...]:
     Raises:
         StreamFileError: The file is refused.
     """
+    return contents_in(path).streams
+
+
+def contents_in(path: str | Path) -> FileContents:
+    """What is in a file; of a fleet without the streams that have left it.
+
+    Raises:
+        StreamFileError: The file is refused.
+    """
     contents = read_file(path)
-    return contents.streams if contents.fleet is None else read_fleet(path).streams
+    return contents if contents.fleet is None else read_fleet(path)
 
 
 def read_file(path: str | Path) -> FileContents:
