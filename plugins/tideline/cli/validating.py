@@ -16,8 +16,8 @@ from tideline.landing.context import RunContext
 from tideline.model.request import RunRequest
 from tideline.model.wording import shown
 from tideline.stream.contents import FileContents
-from tideline.stream.edits import WHEN, Edit, edits
-from tideline.stream.files import read_file, read_stream, streams_in
+from tideline.stream.edits import WHEN, Edit, edits, fleet_edits
+from tideline.stream.files import contents_beside, contents_in, read_file, stream_of, streams_in
 from tideline.stream.parsing import Problem
 from tideline.stream.stream import Stream
 from tideline.wiring import Clusters, open_run
@@ -76,10 +76,16 @@ def diff(options: argparse.Namespace, output: Output) -> int:
     """Say what an edit of a live stream's file does: at once, later, or not without more.
 
     Exit status 2 where something is refused. OLD may come from your repository: `git show
-    HEAD:orders.yaml > old.yaml`. Both are stream files, or fleet files with --stream.
+    HEAD:orders.yaml > old.yaml`: schema files that it names are then looked for beside NEW, and
+    what is in schema files is not compared. Both are stream files, or fleet files; with --stream
+    one of a fleet's.
     """
-    old, new = (read_stream(file, options.stream) for file in (options.old, options.new))
-    found = edits(old, new)
+    new = contents_in(options.new)
+    old = contents_beside(options.old, options.new)
+    if options.stream is None and old.fleet is not None and new.fleet is not None:
+        found = fleet_edits(old.fleet, new.fleet)
+    else:
+        found = edits(*(stream_of(contents, options.stream) for contents in (old, new)))
     lines = [grid(("key", "old", "new", "counts"), (_edit_row(edit) for edit in found))]
     output.answer(
         Edits(edits=[FileEdit.of(edit) for edit in found]),

@@ -227,7 +227,12 @@ def read_stream(path: str | Path, name: str | None = None) -> Stream:
     Raises:
         StreamFileError: The file is refused, or does not have that stream.
     """
-    contents = contents_in(path)
+    return stream_of(contents_in(path), name)
+
+
+def stream_of(contents: FileContents, name: str | None) -> Stream:
+    """The stream of a file, or one of a fleet's; as `read_stream`."""
+    path = contents.parsed.file
     names = [stream.stream for stream in contents.streams]
     if name is None and contents.fleet is not None:
         few = first_few(names) or "none yet: `tideline discover` looks for its topics"
@@ -259,6 +264,23 @@ def contents_in(path: str | Path) -> FileContents:
     """
     contents = read_file(path)
     return contents if contents.fleet is None else read_fleet(path)
+
+
+def contents_beside(path: str | Path, other: str | Path) -> FileContents:
+    """What is in a file that may have come from another folder.
+
+    Args:
+        other: A file in the folder where topics and schema files are, if they are not beside it.
+
+    Raises:
+        StreamFileError: The file is refused in both.
+    """
+    moved = str(Path(other).absolute().with_name(Path(path).name))
+    try:
+        found = contents_in(path)
+    except StreamFileError:
+        return contents_of(parse(read_text(path), moved))
+    return found if found.is_discovered else contents_of(parse(read_text(path), moved))
 
 
 def read_file(path: str | Path) -> FileContents:
