@@ -163,8 +163,9 @@ def find_stream(name: str, folder: str | Path | None = None) -> Stream:
         return found.stream
     broken = f"; {len(problems)} files there are refused" if problems else ""
     raise BadInput(
-        f"stream: got {shown(name)}; allowed: the name of a stream file in the streams folder"
-        f"{broken}. Its Dag has that name; `tideline validate FOLDER/*.yaml` lists all names"
+        f"stream: got {shown(name)}; allowed: the name of a stream of the streams folder, which a"
+        f" file or a topic of a fleet has (a fleet's own name is none){broken}. `tideline status`"
+        " lists all names"
     )
 
 
