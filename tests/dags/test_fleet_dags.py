@@ -68,7 +68,7 @@ def test_shards_land_all_topics_in_one_dag(parse, tmp_path):
     """As many tasks as shards, however many topics; it runs when its template says."""
     write(tmp_path, FLEET.replace("stream:\n", "shards: 3\nstream:\n", 1))
     (dag,) = parse().values()
-    assert dag["tasks"] == ["discover_topics", "land_shard"]
+    assert dag["tasks"] == ["discover_topics", "land_shard", "tell_shard"]
     assert dag["rules"]["land_shard"] == "all_done"
     assert dag["cron"] == "*/10 * * * *"
     assert (dag["max_active_runs"], dag["params"]) == (1, ["from", "to"])

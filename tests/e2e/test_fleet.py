@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from datetime import UTC, datetime, timedelta
 
 import pytest
 import yaml
@@ -23,11 +24,8 @@ def shards(client, run_id):
     return {t.map_index: t.state.value for t in answer.task_instances if t.task_id == "land_shard"}
 
 
-def test_shards_land_all_topics_but_those_that_halt(harness, client):
-    """What halts is named by a red task; a clear of it lands only what is left to land."""
-    names = [harness.create(f"t{n}", partitions=1) for n in range(6)]
-    for n in range(6):
-        harness.send(10 + n, f"t{n}")
+def herd(harness, client, **stream):
+    """A fleet of two shards of all topics of this test; its file."""
     fleet = {
         "fleet": "herd",
         "topic_pattern": f"{harness.name}-.*",
@@ -39,19 +37,34 @@ def test_shards_land_all_topics_but_those_that_halt(harness, client):
             "kafka": {"connection": harness.connection},
             "table": {"uri": f"{harness.lake}/{{topic}}"},
             "airflow": {"retries": 0},
+            **stream,
         },
     }
     path = harness.streams / "herd.yaml"
     path.write_text(yaml.safe_dump(fleet))
     client.wait_for_dag("herd")
     client.pause("herd", False)
+    return path
+
+
+def told(client, names):
+    """How many events the asset of each topic has."""
+    events = Counter(event["name"] for event in client.asset_events("herd"))
+    return [events[f"tideline/{name}"] for name in names]
+
+
+def test_shards_land_all_topics_but_those_that_halt(harness, client):
+    """What halts is named by a red task, all others are told; a clear lands only what is left."""
+    names = [harness.create(f"t{n}", partitions=1) for n in range(6)]
+    for n in range(6):
+        harness.send(10 + n, f"t{n}")
+    path = herd(harness, client)
     client.trigger("herd", "first")
     assert client.wait_for_run("herd", "first") == "success"
     assert shards(client, "first") == {0: "success", 1: "success"}
     streams = {name: read_stream(path, name) for name in names}
     assert [len(table_rows(stream)) for stream in streams.values()] == [10, 11, 12, 13, 14, 15]
-    events = Counter(event["name"] for event in client.asset_events("herd"))
-    assert events == {f"tideline/{name}": 1 for name in names}
+    assert told(client, names) == [1] * 6
     (event,) = [e for e in client.asset_events("herd") if e["name"].endswith("t0")]
     assert event["extra"]["rows"] == 10
 
@@ -63,6 +76,7 @@ def test_shards_land_all_topics_but_those_that_halt(harness, client):
     assert client.wait_for_run("herd", "second") == "failed"
     assert sorted(shards(client, "second").values()) == ["failed", "success"]
     assert [head(s)[name, 0] for name, s in streams.items()] == [10, 16, 17, 18, 19, 20]
+    assert told(client, names) == [1, 2, 2, 2, 2, 2]  # also those in the shard of what has halted
     versions = {name: open_ledger(s).read().version for name, s in streams.items()}
 
     decide(streams[names[0]], "accept_loss")
@@ -74,4 +88,35 @@ def test_shards_land_all_topics_but_those_that_halt(harness, client):
     for stream in streams.values():
         assert len(set(table_rows(stream))) == len(table_rows(stream))
         assert is_clean(harness, stream)
+    assert told(client, names)[0] == 2
+    harness.send(1, "t1")
+    client.trigger("herd", "looks", {"plan_only": True})
+    assert client.wait_for_run("herd", "looks") == "failed"
+    assert shards(client, "looks") == {0: "failed", 1: "failed"}
+    assert head(streams[names[1]])[names[1], 0] == 16
     assert json.loads((harness.folder / "herd.topics.json").read_text())["fleet"] == "herd"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_windows_at_once_land_each_topic_of_each(harness, client):
+    """Airflow's own backfill, three runs at once: what another one holds comes again."""
+    first = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=6)
+    hours = [first + timedelta(hours=n) for n in range(5)]
+    names = [harness.create(f"t{n}", partitions=1, **{"retention.ms": "-1"}) for n in range(6)]
+    for n in range(6):
+        harness.send_at(
+            *(at + timedelta(minutes=m) for at in hours for m in range(60)), suffix=f"t{n}"
+        )
+    path = herd(harness, client, schedule="0 * * * *", start="latest")
+    client.wait_for_backfill(client.backfill("herd", hours[0], hours[-1], at_once=3), 1000)
+    runs = [r for r in client.runs("herd") if r["run_type"] == "backfill"]
+    assert [r["state"] for r in runs] == ["success"] * 5
+    for name in names:
+        stream = read_stream(path, name)
+        assert len(table_rows(stream)) == len(set(table_rows(stream))) == 300
+        for run in runs:
+            record = open_ledger(stream).find_run(run["dag_run_id"])
+            assert (record.lane, record.status) == ("backfill", "done")
+            assert sum(v.rows for v in record.verified) == 60
+        assert is_clean(harness, stream)

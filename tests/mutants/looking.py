@@ -39,9 +39,51 @@ MUTANTS = (
     ),
     Mutant(
         "hundreds of streams do not wait for the same broker one by one",
-        "if len(self._in_vain) >= max(self._threads, 2):",
+        "if len(known) >= max(self._threads, 2):",
         "if False:",
         "tests/unit/test_fleet_batch.py",
+    ),
+    Mutant(
+        "a window that others hold up has not landed",
+        'return "busy" if self._request.lane == "live" else "retry"',
+        'return "busy"',
+        "tests/unit/test_fleet_batch.py::test_a_window_that_others_hold_up_has_not_landed",
+    ),
+    Mutant(
+        "streams of services that answer land beside those of one that is away",
+        "return (stream.kafka.connection, str(store), ledger.kind, stream.spark.connection)",
+        "return ()",
+        "tests/unit/test_fleet_batch.py::test_streams_of_services_that_answer_land_all_the_same",
+    ),
+    Mutant(
+        "all streams land before any decodes",
+        'elif found.is_wrong or found.state == "busy" or stream.decode is None:',
+        "elif True:",
+        "tests/unit/test_fleet_batch.py::test_what_cannot_be_decoded_holds_up_no_landing",
+    ),
+    Mutant(
+        "what an incident bars is no lag",
+        "if (topic, partition) in barred:",
+        "if False:",
+        "tests/unit/test_lag.py::test_what_an_incident_bars_is_no_lag",
+    ),
+    Mutant(
+        "a record from the future hides no waiting one",
+        "elif seconds is not None and self._clock() - since > seconds:",
+        "elif False:",
+        "tests/unit/test_lag.py::test_a_record_from_the_future_hides_no_waiting_one",
+    ),
+    Mutant(
+        "a list of topics that is lost is told",
+        "if known is None and not is_list_new:",
+        "if False:",
+        "tests/unit/test_fleet_lists.py::test_a_list_that_was_lost_is_not_made_anew_in_silence",
+    ),
+    Mutant(
+        "a stream of two fleets is landed by one",
+        "mine = {name for name, file in counts.items() if file.path == path}",
+        "mine = {*counts}",
+        "tests/unit/test_fleet_lists.py::test_a_stream_of_two_fleets_is_landed_by_one",
     ),
     Mutant(
         "a lag that stays is told again",

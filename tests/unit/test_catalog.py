@@ -11,7 +11,7 @@ from tests.worlds.build import NOW
 from tests.worlds.catalogs import MemoryCatalog, UnityServer, behaves
 from tests.worlds.decoded_lake import DecodedLake, value_of
 from tideline.catalog.connecting import catalog_of
-from tideline.errors import BadInput, ConnectionMissing, StreamFileError
+from tideline.errors import AccessRefused, BadInput, ConnectionMissing, StreamFileError
 from tideline.landing import naming
 from tideline.landing.naming import name_tables
 from tideline.model.catalog import CatalogEntry, NamedTable, TableName
@@ -213,6 +213,16 @@ def test_unitys_rest_as_far_as_its_answers_are_known(unity, monkeypatch):
     made = unity.tables["lake.raw.orders"]
     assert (made["storage_location"], made["columns"]) == ("file:///lake/orders", [])
     assert made["properties"] == {"tideline.stream": "orders"}
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_token_that_unity_refuses_is_no_service_that_is_away(unity, monkeypatch, status):
+    unity.refuses = status
+    catalog = connect(
+        monkeypatch, "http", "lake.raw.orders", host="127.0.0.1", port=unity.port, extra={}
+    )
+    with pytest.raises(AccessRefused, match=f"answers {status} .*: its token or login is refused"):
+        catalog.find(TableName.of("lake.raw.orders"))
 
 
 @pytest.mark.parametrize(

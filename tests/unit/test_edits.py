@@ -6,8 +6,9 @@ import pytest
 from pydantic import BaseModel
 
 from tideline.cli.main import main
-from tideline.stream.edits import EFFECTS, WHEN, edits, effect_of
+from tideline.stream.edits import EFFECTS, FLEET_EFFECTS, WHEN, edits, effect_of
 from tideline.stream.files import parse_stream
+from tideline.stream.fleet import Fleet
 from tideline.stream.parsing import types_in
 from tideline.stream.stream import Stream
 
@@ -56,6 +57,62 @@ def test_an_edit(old, new, key, when):
     one, other = (parse_stream(text, "f") for text in (FILE, FILE.replace(old, new, 1)))
     (found,) = edits(one, other)
     assert (found.key.startswith(key), found.when) == (True, when)
+
+
+FLEET = """\
+fleet: shop
+topic_pattern: shop\\..*
+shards: 2
+stream:
+  stream: "{topic}"
+  table: {uri: "/lake/{topic}"}
+overrides:
+  shop.a.b: {limits: {max_records_per_run: 7}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "key", "when"),
+    [
+        ("shards: 2", "shards: 6", "shards", "parse"),
+        ("shop\\..*", "shop\\.a.*", "topic_pattern", "next_run"),
+        ("fleet: shop", "fleet: other", "fleet", "refused"),
+        ("/lake/{topic}", "/other/{topic}", "stream.table.uri", "refused"),
+        ("_run: 7", "_run: 8", "overrides.shop.a.b.limits.max_records_per_run", "next_run"),
+        ("shards: 2", "shards: 2\nleave_out: [shop.x]", "leave_out", "next_run"),
+        ("shards: 2", "shards: 2\nnames: {shop.x: y}", "names.shop.x", "refused"),
+    ],
+)
+def test_an_edit_of_a_fleet(tmp_path, capsys, old, new, key, when):
+    one, other = tmp_path / "old.yaml", tmp_path / "shop.yaml"
+    one.write_text(FLEET)
+    other.write_text(FLEET.replace(old, new, 1))
+    assert main(["diff", "--json", str(one), str(other)]) == (2 if when == "refused" else 0)
+    (found,) = json.loads(capsys.readouterr().out)["edits"]
+    assert (found["key"], found["when"]) == (key, when)
+
+
+def test_every_key_of_a_fleet_has_an_effect():
+    assert {*FLEET_EFFECTS} == {*Fleet.model_fields}
+
+
+def test_an_old_file_of_another_folder_takes_its_schemas_from_beside_the_new_one(tmp_path, capsys):
+    """As `git show` writes it; an expectation that differs is told by its own keys."""
+    new = tmp_path / "streams" / "orders.yaml"
+    new.parent.mkdir()
+    (new.parent / "value.json").write_text('{"type": "object", "properties": {}}')
+    rule = '{name: given, sql: "a is not null", on_fail: halt}'
+    decode = f"decode: {{value: {{format: json, schema: value.json}}, expect: [{rule}]}}\n"
+    new.write_text(FILE + decode)
+    old = tmp_path / "old.yaml"
+    old.write_text(FILE + decode.replace("halt", "count"))
+    assert main(["diff", "--json", str(old), str(new)]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["edits"]
+    assert (found["key"], found["old"], found["new"]) == (
+        "decode.expect.given.on_fail",
+        "count",
+        "halt",
+    )
 
 
 def test_a_command_says_it(tmp_path, capsys):

@@ -3,6 +3,7 @@
 import logging
 import threading
 from contextlib import contextmanager
+from datetime import timedelta
 from types import SimpleNamespace
 
 import pytest
@@ -11,7 +12,7 @@ from tests.worlds.build import NOW
 from tideline.errors import Halted, ServiceAway, StreamBusy, VerificationFailed
 from tideline.fleet import batch
 from tideline.fleet.batch import Batch, StreamRun, gravest, shard_of, summary
-from tideline.model.request import RunRequest
+from tideline.model.request import RunRequest, Window
 from tideline.model.run import RunRecord, TableCommit
 from tideline.stream.files import parse_stream
 
@@ -21,7 +22,12 @@ def record(status, **facts):
 
 
 def stream(name):
-    text = f"stream: {name}\nkafka: {{topics: [{name}]}}\ntable: {{uri: /lake/{name}}}\n"
+    """One of a name, of a cluster after a colon; `typed` ones are decoded."""
+    name, _, cluster = name.partition(":")
+    kafka = f"topics: [{name}], connection: {cluster or 'kafka_default'}"
+    text = f"stream: {name}\nkafka: {{{kafka}}}\ntable: {{uri: /lake/{name}}}\n"
+    if name.startswith("typed"):
+        text += "decode: {value: {format: json, framing: connect}}\n"
     return parse_stream(text, "x.yaml")
 
 
@@ -31,9 +37,11 @@ class Ledgers:
     def __init__(self, monkeypatch):
         self.does = {}
         self.closed = {}
-        self.ran = []
+        self.ran, self.decoded = [], []
         monkeypatch.setattr(batch, "open_run", self.open_run)
-        monkeypatch.setattr(batch, "run_batch", self.run_batch)
+        monkeypatch.setattr(batch, "land_batch", self.land_batch)
+        monkeypatch.setattr(batch, "decode_batch", self.decode_batch)
+        monkeypatch.setattr(batch, "fold_batch", lambda run: None)
 
     @contextmanager
     def open_run(self, stream, run_id, request, spark):
@@ -41,13 +49,19 @@ class Ledgers:
         yield SimpleNamespace(
             stream=stream,
             run_id=run_id,
-            typed=None,
+            typed=stream.decode,
             current=None,
-            ledger=SimpleNamespace(read=lambda: None),
+            ledger=SimpleNamespace(read=lambda: None, find_decoding=lambda run_id: None),
             record_in=lambda state: known,
         )
 
-    def run_batch(self, run):
+    def decode_batch(self, run):
+        self.decoded.append((run.stream.stream, len(self.ran)))
+        if isinstance(does := self.does.get(f"{run.stream.stream} decodes"), Exception):
+            raise does
+        run.decoded = "decoded"
+
+    def land_batch(self, run):
         name = run.stream.stream
         self.ran.append(name)
         does = self.does.get(name)
@@ -64,9 +78,9 @@ def ledgers(monkeypatch):
     return Ledgers(monkeypatch)
 
 
-def run(names, **arguments):
+def run(names, run_id="run-1", request=None, **arguments):
     given = {"threads": 2, "spark": object(), **arguments}
-    batched = Batch("run-1", RunRequest(), **given)
+    batched = Batch(run_id, request or RunRequest(), **given)
     return {r.stream: r for r in batched.run([stream(name) for name in names])}
 
 
@@ -75,7 +89,7 @@ def test_what_one_stream_ends_with_holds_up_no_other(ledgers):
     ledgers.does = {
         "halts": Halted("x", incidents=()),
         "away": ServiceAway("x"),
-        "busy": StreamBusy("x"),
+        "busy": StreamBusy("x", lease="live"),
         "bad": VerificationFailed("x"),
         "bug": KeyError("x"),
     }
@@ -91,7 +105,7 @@ def test_what_one_stream_ends_with_holds_up_no_other(ledgers):
         "fine": "done",
     }
     assert "a bug of Tideline: KeyError" in found["bug"].error.message
-    assert sorted(ledgers.ran) == sorted(names)
+    assert sorted(ledgers.ran) == sorted([*names, "busy"])  # it had a second turn
     told = summary(list(found.values()))
     assert told.splitlines()[0].startswith("7 streams: 2 done, 1 busy, 1 retry, 1 halted, 2 failed")
     assert "failed: bad, bug" in told
@@ -118,12 +132,65 @@ def test_a_service_that_is_away_is_not_waited_for_by_each_of_hundreds(ledgers):
     ledgers.does = {f"s{n:02}": ServiceAway("no broker") for n in range(30)}
     found = run(sorted(ledgers.does))
     assert {r.state for r in found.values()} == {"retry"}
-    assert 2 <= len(ledgers.ran) <= 4
+    assert 4 <= len(ledgers.ran) <= 8  # some once more, after all others
     assert sum("not begun: " in str(r.error) for r in found.values()) == 30 - len(ledgers.ran)
     ledgers.ran.clear()
     ledgers.does = {f"s{n:02}": ServiceAway("x") if n % 2 else None for n in range(30)}
     run(sorted(ledgers.does), threads=1)
     assert len(ledgers.ran) == 30
+
+
+def test_streams_of_services_that_answer_land_all_the_same(ledgers):
+    """Whichever the batch begins with; and of those in trouble others are tried each time."""
+    away = [f"a{n:02}:dead" for n in range(10)]
+    ledgers.does = {name.partition(":")[0]: ServiceAway("no broker") for name in away}
+    tried = set()
+    for number in range(5):
+        found = run([*away, "b", "c"], run_id=f"run-{number}")
+        assert (found["b"].state, found["c"].state) == ("done", "done")
+        tried |= {*ledgers.ran}
+        ledgers.ran.clear()
+    assert len(tried - {"b", "c"}) > 4
+
+
+def test_a_stream_that_was_not_begun_has_a_turn_once_others_have_landed(ledgers):
+    """Two that are in trouble by themselves hold up none that is not."""
+    calls = dict.fromkeys("ab", 0)
+
+    def away(name):
+        calls[name] += 1
+        raise ServiceAway("no leader")
+
+    ledgers.does = {"a": lambda: away("a"), "b": lambda: away("b")}
+    for number in range(6):  # the batch begins with each in turn
+        found = run("abcdef", threads=1, run_id=f"run-{number}")
+        assert [found[name].state for name in "cdef"] == ["done"] * 4
+
+
+def test_what_cannot_be_decoded_holds_up_no_landing(ledgers):
+    """All land before any decodes; what has landed is told, whatever comes of its decoding."""
+    names = [f"typed-{n}" for n in range(6)]
+    ledgers.does = {f"{name} decodes": ServiceAway("poison") for name in names[:4]}
+    found = run([*names, "plain"])
+    assert len(ledgers.ran) == 7
+    assert {at for _, at in ledgers.decoded} == {7}
+    assert {name: (r.state, r.has_landed) for name, r in found.items()} == {
+        **dict.fromkeys(names[:4], ("retry", True)),
+        **dict.fromkeys((*names[4:], "plain"), ("done", True)),
+    }
+    assert found["typed-5"].decoded == "decoded"
+
+
+@pytest.mark.parametrize("facts", [{"lease": "writer"}, {}])
+def test_a_window_that_others_hold_up_has_not_landed(ledgers, facts):
+    """Who holds a lane lands its own offsets: only the live lane's are those of this run."""
+    ledgers.does = {"a": StreamBusy("held", **facts)}
+    window = RunRequest(window=Window(NOW - timedelta(hours=1), NOW))
+    found = run("ab", request=window)
+    assert found["a"].state == "retry"
+    assert gravest(list(found.values())) is found["a"].error
+    assert ledgers.ran.count("a") == 2
+    assert run("a")["a"].state == ("busy" if facts else "retry")
 
 
 def test_streams_are_worked_on_at_once_but_no_more_than_asked(ledgers):

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import threading
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -77,9 +78,10 @@ class World:
         self.heads, self.incidents = {}, {}
         self.asked, self.read = [], []
         self.away, self.closed = set(), []
+        self.open, self.young = {}, {}
         self.published = []
         monkeypatch.setattr(lag_watch, "KafkaCluster", self.cluster)
-        monkeypatch.setattr(lag_watch, "kafka_settings", lambda connection: connection)
+        monkeypatch.setattr(lag_watch, "kafka_settings", self.settings)
         monkeypatch.setattr(lag_watch, "open_ledger", self.ledger)
         monkeypatch.setattr(lag_watch, "publish", lambda m, v, **t: self.published.append((v, t)))
         self.watch = LagWatch(str(folder), clock=lambda: self.now)
@@ -90,12 +92,17 @@ class World:
         self.watch.join(name)
         self.log[name] = 0
 
+    def settings(self, connection):
+        return SimpleNamespace(less_patient=lambda: connection)
+
     def cluster(self, connection):
         def found(topics, ages):
             self.asked.append(connection)
             if connection in self.away:
                 raise ServiceAway(f"{connection} is away")
-            return Ends({t: {0: self.log[t]} for t in topics}, {a: {} for a in ages})
+            ends = {t: self.log[t] - self.open.get((t, level), 0) for t, level in topics.items()}
+            young = {a: {t: {0: self.young[t]} for t in self.young} for a in ages}
+            return Ends({t: {0: end} for t, end in ends.items()}, young)
 
         return SimpleNamespace(ends=found, close=lambda: self.closed.append(connection))
 
@@ -107,7 +114,8 @@ class World:
             at = self.heads.get(stream.stream)
             known = head() if at is None else head(position(at, topic=stream.stream))
             incidents = self.incidents.get(stream.stream, ())
-            return SimpleNamespace(head=known, open_incidents=incidents)
+            control = SimpleNamespace(incidents=incidents)
+            return SimpleNamespace(head=known, open_incidents=incidents, control=control)
 
         return SimpleNamespace(read=read, read_since=read)
 
@@ -171,6 +179,79 @@ def test_a_stream_that_would_halt_is_not_started(world):
     assert set(world.poll()) == {"b"}
     world.incidents["a"] = (SimpleNamespace(is_decided=True),)
     assert set(world.poll()) == {"a"}
+
+
+def test_what_an_incident_bars_is_no_lag(world):
+    """A run would leave it unread, and be asked for again as soon as it had ended."""
+    world.stream("a", more="on_incident: proceed\n")
+    world.log["a"], world.heads["a"] = 500, 0
+    bars = SimpleNamespace(concerns=lambda place: place == ("a", 0))
+    world.incidents["a"] = (SimpleNamespace(is_decided=False, finding=bars),)
+    assert world.poll() == {}
+    world.incidents["a"] = (SimpleNamespace(is_decided=True, finding=bars),)
+    assert set(world.poll()) == {"a"}
+
+
+def test_a_record_from_the_future_hides_no_waiting_one(world):
+    """By time all that is unread is young; the head stands still, by the watch's own clock."""
+    world.stream("a")
+    world.log["a"], world.young["a"], world.heads["a"] = 50, 0, 0
+    told = [tick for tick in range(12) if world.poll()]
+    assert told == [7]
+    world.heads["a"] = 20
+    assert [world.poll() for _ in range(6)] == [{}] * 6
+
+
+def test_each_isolation_level_has_its_own_end(world):
+    world.stream("a")
+    world.stream("b", more="")
+    for name in "ab":
+        text = (
+            (world.folder / f"{name}.yaml").read_text().replace(f"topics: [{name}]", "topics: [t]")
+        )
+        level = "read_committed" if name == "a" else "read_uncommitted"
+        text = text.replace("topics: [t]", f"topics: [t], isolation_level: {level}")
+        (world.folder / f"{name}.yaml").write_text(text)
+    world.log["t"], world.open["t", "read_committed"] = 500, 500
+    assert set(world.poll()) == {"b"}
+
+
+def test_a_folder_that_is_back_is_well_again(world):
+    world.stream("a")
+    gone = world.folder.with_name("gone")
+    world.folder.rename(gone)
+    for _ in range(3):
+        world.poll()
+    gone.rename(world.folder)
+    world.poll()
+    assert [value for value, tags in world.published if tags == {"connection": ""}] == [1, 2, 3, 0]
+
+
+def test_clusters_that_hang_hold_up_no_other(world):
+    """However many there are: the triggerer's own threads are few."""
+    for n in range(12):
+        world.stream(f"hangs{n}", f"dead{n}")
+    world.stream("a", "well")
+    world.log["a"] = 500
+    release, look = threading.Event(), world.watch.look
+
+    def slow(connection, files):
+        if connection.startswith("dead"):
+            release.wait(20)
+        return look(connection, files)
+
+    world.watch.look = slow
+
+    async def first():
+        events = world.watch.events()
+        found = await asyncio.wait_for(anext(events), 10)
+        await events.aclose()
+        return found
+
+    try:
+        assert set(asyncio.run(first())) == {"a"}
+    finally:
+        release.set()
 
 
 def test_what_is_away_is_said_once_and_holds_up_no_other(world, caplog):

@@ -70,6 +70,7 @@ class UnityServer:
         self.schemas: set[str] = set()
         self.tables: dict[str, dict[str, Any]] = {}
         self.headers: list[str | None] = []
+        self.refuses: int | None = None
         server = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -85,6 +86,9 @@ class UnityServer:
 
             def do_GET(self) -> None:
                 server.headers.append(self.headers.get("Authorization"))
+                if server.refuses is not None:
+                    self._answer(server.refuses, {"error_code": "UNAUTHENTICATED"})
+                    return
                 kind, name = self.path.removeprefix("/api/2.1/unity-catalog/").split("/")
                 if kind == "schemas" and name in server.schemas:
                     self._answer(200, {"full_name": name})

@@ -13,14 +13,27 @@ from pathlib import Path
 from typing import Any
 
 from airflow.sdk import DAG, AssetAlias, BaseOperator, CronDataIntervalTimetable
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from airflow.sdk.exceptions import (
+    AirflowException,
+    AirflowFailException,
+    AirflowSkipException,
+)
 
 from tideline.airflow.approval import acting_user, require_operator
 from tideline.airflow.forms import asset_of, schedule_of, settings_of, window_form
-from tideline.airflow.step_operators import request_of, translated_errors
+from tideline.airflow.step_operators import (
+    come_again,
+    request_of,
+    skip_tasks,
+    translated_errors,
+)
 from tideline.airflow.telemetry import publish_run
-from tideline.contract.events import build_landed_event
-from tideline.errors import NotEntitled
+from tideline.contract.events import (
+    build_decoded_event,
+    build_folded_event,
+    build_landed_event,
+)
+from tideline.errors import NotEntitled, StreamBusy
 from tideline.fleet.batch import Batch, StreamRun, shard_of, summary
 from tideline.fleet.discovery import discover
 from tideline.model.incident import with_entries
@@ -28,11 +41,15 @@ from tideline.model.wording import first_few
 from tideline.stream.contents import FileContents
 from tideline.stream.files import read_fleet
 from tideline.stream.stream import Stream
+from tideline.wiring import open_ledger
 
 _LANDED = AssetAlias("tideline/fleet")
 """The outlet of all shards: which tables get rows is known when they have."""
 _SHOWN = 20
 """Errors in a task's message."""
+LAND, TELL = "land_shard", "tell_shard"
+_TOLD = "landed"
+"""What a shard that fails leaves for `TELL`: streams that its run has landed all the same."""
 
 
 def build_fleet_dag(contents: FileContents, path: Path, folder: str | Path | None = None) -> DAG:
@@ -62,11 +79,14 @@ def build_fleet_dag(contents: FileContents, path: Path, folder: str | Path | Non
     ) as dag:
         look = DiscoverTopics(task_id="discover_topics", file=str(path))
         if fleet.shards is not None:
+            numbers, given = list(range(fleet.shards)), {"file": str(path), "outlets": [_LANDED]}
             # Topics that are known land also where nobody can say whether there are new ones.
             land = LandShard.partial(
-                task_id="land_shard", file=str(path), trigger_rule="all_done", outlets=[_LANDED]
-            ).expand(shard=list(range(fleet.shards)))
-            look >> land
+                task_id=LAND, shards=fleet.shards, trigger_rule="all_done", **given
+            ).expand(shard=numbers)
+            tell = TellShard.partial(task_id=TELL, shards=fleet.shards, retries=0, **given)
+            # As a teardown it follows whatever becomes of landing, and the run is what landing is.
+            look >> land >> tell.expand(shard=numbers).as_teardown()
     return dag
 
 
@@ -94,12 +114,20 @@ class DiscoverTopics(BaseOperator):
         self.file = file
 
     def execute(self, context: Any) -> dict[str, list[str]] | None:
-        """Ask the cluster; a fleet that names its topics has nothing to ask."""
+        """Ask the cluster; a fleet that names its topics has nothing to ask.
+
+        What is wrong with topics fails the task once the list is kept: without shards nobody else
+        would say so.
+        """
         with translated_errors():
             found = discover(self.file)
+            problems = read_fleet(self.file).problems
+        if found is not None:
+            self.log.info("%s", found)
+        if problems:
+            raise AirflowFailException(first_few(map(str, problems), _SHOWN, "\n"))
         if found is None:
             return None
-        self.log.info("%s", found)
         changes = {"new": found.new, "gone": found.gone, "back": found.back}
         return {name: list(topics[:50]) for name, topics in changes.items()}
 
@@ -109,53 +137,106 @@ class LandShard(BaseOperator):
 
     A topic that halts, fails or is held by another run holds up no other. The task fails at the end
     if one has halted or failed, and names it; a retry, or a clear, lands only what is not closed.
+    Airflow publishes nothing of a task that fails: `TellShard` tells of what it has landed.
 
     Args:
         file: Path of the fleet's file.
         shard: Number of the shard, from 0.
+        shards: How many there are in this run, whatever the file says by now.
     """
 
-    def __init__(self, *, file: str, shard: int, **arguments: Any) -> None:
+    def __init__(self, *, file: str, shard: int, shards: int, **arguments: Any) -> None:
         super().__init__(**arguments)
         self.file = file
         self.shard = shard
+        self.shards = shards
         self._batch: Batch | None = None
 
-    def execute(self, context: Any) -> dict[str, Any]:
+    def execute(self, context: Any) -> None:
         """Land; an asset's event for each table that has new rows."""
-        dag_run = context["dag_run"]
+        dag_run, task = context["dag_run"], context["ti"]
         with translated_errors():
             contents = read_fleet(self.file)
             fleet = contents.fleet
             assert fleet is not None
-            request = replace(request_of(dag_run), by=acting_user(dag_run))
+            request = replace(request_of(dag_run, [*window_form()]), by=acting_user(dag_run))
         self._batch = Batch(
             dag_run.run_id,
             request,
             threads=fleet.threads,
-            only_left=context["ti"].try_number > 1,
+            only_left=task.try_number > 1 or task.get_first_reschedule_date(context) is not None,
             tell=publish_run,
         )
-        shards = fleet.shards or 1
-        mine = {s.stream: s for s in contents.streams if shard_of(s, shards) == self.shard}
+        mine = {s.stream: s for s in contents.streams if shard_of(s, self.shards) == self.shard}
         runs = _not_entitled(mine.values(), dag_run)
         barred = {run.stream for run in runs}
         for run in self._batch.run([s for name, s in mine.items() if name not in barred]):
             runs.append(run)
             self.log.info("%s", run)
-            if run.state == "done" and run.record is not None:
-                asset = asset_of(mine[run.stream].table.uri, run.stream)
-                event = build_landed_event(run.record).data()
-                context["outlet_events"][_LANDED].add(asset, extra=event)
         problems = [str(problem) for problem in contents.problems] if self.shard == 0 else []
         if not contents.is_discovered:
             problems.append(f"{self.file}: no topics are known: discover_topics has not ended well")
-        return {"streams": len(runs), "summary": _told(runs, problems)}
+        told = [run for run in runs if run.has_landed]
+        task.xcom_push(_TOLD, [run.stream for run in told])
+        task.xcom_push("return_value", {"streams": len(runs), "summary": _told(runs, problems)})
+        for run in told:
+            _publish(context, mine[run.stream], run)
+        skip_tasks([(TELL, self.shard)])
 
     def on_kill(self) -> None:
         """End what this task has started."""
         if self._batch is not None:
             self._batch.stop()
+
+
+class TellShard(BaseOperator):
+    """Publishes the assets' events of what a shard has landed whose task has failed.
+
+    Args:
+        file: Path of the fleet's file.
+        shard, shards: As of `LandShard`.
+    """
+
+    def __init__(self, *, file: str, shard: int, shards: int, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.file = file
+        self.shard = shard
+        self.shards = shards
+
+    def execute(self, context: Any) -> None:
+        """Ask the ledger of each stream what the run has left there; of all after a killed task."""
+        run_id, task = context["dag_run"].run_id, context["ti"]
+        names = task.xcom_pull(task_ids=LAND, map_indexes=self.shard, key=_TOLD)
+        if names is not None and not names:
+            raise AirflowSkipException("nothing was landed")
+        with translated_errors():
+            for stream in read_fleet(self.file).streams:
+                is_mine = shard_of(stream, self.shards) == self.shard
+                if not is_mine or (names is not None and stream.stream not in names):
+                    continue
+                ledger = open_ledger(stream)
+                run = StreamRun(
+                    stream.stream,
+                    "closed_before",
+                    record=ledger.find_run(run_id),
+                    decoded=ledger.find_decoding(run_id),
+                    folded=ledger.find_fold(run_id),
+                )
+                _publish(context, stream, run)
+
+
+def _publish(context: Any, stream: Stream, run: StreamRun) -> None:
+    """An event for each table of a stream that has rows of a run, as from a Dag of its own."""
+    name, told = stream.stream, context["outlet_events"][_LANDED]
+    if run.record is not None and run.record.table_commit is not None:
+        told.add(asset_of(stream.table.uri, name), build_landed_event(run.record).data())
+    if run.decoded is not None and stream.decode is not None:
+        typed = asset_of(stream.decode.table.uri, name, "decoded")
+        told.add(typed, build_decoded_event(run.decoded).data())
+    if run.folded is not None and stream.current is not None:
+        folding = open_ledger(stream).read().folding
+        current = asset_of(stream.current.table.uri, name, "current")
+        told.add(current, build_folded_event(run.folded, folding).data())
 
 
 def _not_entitled(streams: Iterable[Stream], dag_run: Any) -> list[StreamRun]:
@@ -173,6 +254,7 @@ def _told(runs: Sequence[StreamRun], problems: Sequence[str]) -> str:
     """The summary of a shard that has landed all of its topics.
 
     Raises:
+        AirflowRescheduleException: Others hold what is left of a window.
         AirflowException: Some have not ended, and a retry may help.
         AirflowFailException: Some have not ended, and it cannot.
     """
@@ -181,6 +263,9 @@ def _told(runs: Sequence[StreamRun], problems: Sequence[str]) -> str:
     if not errors and not problems:
         return told
     text = "\n".join([told, first_few([*problems, *errors], _SHOWN, "\n")])
-    if any(run.state == "retry" for run in runs):
+    left = [run.error for run in runs if run.state == "retry"]
+    if left and all(isinstance(error, StreamBusy) for error in left):
+        come_again(text)
+    if left:
         raise AirflowException(text)
     raise AirflowFailException(text)

@@ -11,12 +11,14 @@ import asyncio
 import logging
 import time
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tideline.airflow.telemetry import publish
 from tideline.errors import TidelineError
@@ -26,7 +28,18 @@ from tideline.ledger.ledger import Ledger
 from tideline.ledger.state import LedgerState
 from tideline.model import metrics
 from tideline.model.observation import Ends
-from tideline.rules.lag import Asked, Lag, asked, lag_of, may_ask, positions_of, reason
+from tideline.model.offsets import TopicPartition
+from tideline.rules.lag import (
+    Asked,
+    Lag,
+    Positions,
+    asked,
+    lag_of,
+    may_ask,
+    positions_of,
+    reason,
+)
+from tideline.rules.reset_detection import blocked_by
 from tideline.stream.files import StreamFile
 from tideline.stream.folder import StreamsFolder
 from tideline.stream.stream import Stream
@@ -37,6 +50,9 @@ Due = dict[str, dict[str, Any]]
 """What is told of each Dag that a run of is asked for, by its id."""
 _TICK = 1.0
 """Seconds between two looks at what is to be asked."""
+_MOST_CLUSTERS = 64
+"""So many are asked at once."""
+Answer = TypeVar("Answer")
 
 
 class LagWatch:
@@ -54,6 +70,10 @@ class LagWatch:
         self._clusters: dict[str, KafkaCluster] = {}
         self._ledgers: dict[str, tuple[Stream, Ledger, LedgerState]] = {}
         self._asked: dict[str, Asked] = {}
+        self._behind: dict[str, tuple[Positions, float]] = {}
+        """Where the head of a stream with unread records stands, and since when, by our clock."""
+        # Other triggers of this process share asyncio's own executor, of few threads.
+        self._executor = ThreadPoolExecutor(_MOST_CLUSTERS, "tideline-lag")
         self._next: dict[str, float] = {}
         self._errors: Counter[str] = Counter()
         self._told: dict[str, str] = {}
@@ -70,16 +90,20 @@ class LagWatch:
 
     async def events(self) -> AsyncIterator[Due]:
         """The Dags of which a run is due, each time that there are any."""
-        asking: dict[str, asyncio.Task[Due]] = {}
+        asking: dict[str, asyncio.Future[Due]] = {}
         while True:
             for connection in [c for c, task in asking.items() if task.done()]:
                 if due := asking.pop(connection).result():
                     yield due
-            for connection, files in (await asyncio.to_thread(self._to_ask)).items():
+            for connection, files in (await self._in_thread(self._to_ask)).items():
                 if connection not in asking:  # one that hangs holds up no other
-                    look = asyncio.to_thread(self.look, connection, files)
-                    asking[connection] = asyncio.create_task(look)
+                    asking[connection] = asyncio.ensure_future(
+                        self._in_thread(self.look, connection, files)
+                    )
             await asyncio.sleep(_TICK)
+
+    async def _in_thread(self, work: Callable[..., Answer], *arguments: Any) -> Answer:
+        return await asyncio.get_running_loop().run_in_executor(self._executor, work, *arguments)
 
     def _to_ask(self) -> dict[str, list[StreamFile]]:
         """Streams with a trigger by their cluster's connection, where it is time to look."""
@@ -87,7 +111,9 @@ class LagWatch:
             streams = self._folder.streams().values()
         except Exception as error:
             self._failed("", error)
+            self._count("")
             return {}
+        self._well("")
         found: dict[str, list[StreamFile]] = defaultdict(list)
         for file in streams:
             if file.stream.trigger is not None and self._members[file.dag_id] > 0:
@@ -104,6 +130,7 @@ class LagWatch:
             ends = self._ends(connection, [file.stream for file in files])
         except Exception as error:
             self._failed(connection, error)
+            self._count(connection)
             cluster = self._clusters.pop(connection, None)  # secrets may be renewed
             if cluster is not None:
                 with suppress(Exception):
@@ -113,7 +140,7 @@ class LagWatch:
         is_well = True
         for file in files:
             try:
-                told = self._due(file.stream, ends)
+                told = self._due(file.stream, ends[file.stream.kafka.isolation_level])
             except Exception as error:
                 is_well = False
                 self._failed(connection, error, file.stream.stream)
@@ -123,37 +150,43 @@ class LagWatch:
                 streams[file.stream.stream] = told
         if is_well:
             self._well(connection)
+        else:
+            self._count(connection)
         return due
 
-    def _ends(self, connection: str, streams: list[Stream]) -> Ends:
-        topics: dict[str, str] = {}
-        ages: dict[int, set[str]] = defaultdict(set)
+    def _ends(self, connection: str, streams: list[Stream]) -> dict[str, Ends]:
+        """Where topics end for streams of each isolation level."""
+        topics: dict[str, set[str]] = defaultdict(set)
+        ages: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
         for stream in streams:
             trigger, kafka = stream.trigger, stream.kafka
             assert trigger is not None
             known = self._ledgers.get(stream.stream)
             names = {*kafka.topics, *(known[2].head.topics if known is not None else ())}
-            # Of two streams of one topic that read it differently, one end counts for both.
-            for name in names:
-                topics.setdefault(name, kafka.isolation_level)
+            topics[kafka.isolation_level] |= names
             if trigger.lag_seconds is not None:
-                ages[trigger.lag_seconds] |= names
+                ages[kafka.isolation_level][trigger.lag_seconds] |= names
         cluster = self._clusters.get(connection)
         if cluster is None:
-            cluster = self._clusters[connection] = KafkaCluster(kafka_settings(connection))
-        return cluster.ends(topics, ages)
+            settings = kafka_settings(connection).less_patient()
+            cluster = self._clusters[connection] = KafkaCluster(settings)
+        return {
+            level: cluster.ends(dict.fromkeys(names, level), ages[level])
+            for level, names in topics.items()
+        }
 
     def _due(self, stream: Stream, ends: Ends) -> dict[str, Any] | None:
         """What is told of a stream of which a run is due; None if none is."""
         known = self._ledgers.get(stream.stream)
         if known is None or known[0] is not stream:
             known = self._opened(stream)
-        if _lag(stream, known[2], ends)[1] is None:
+        if self._lag(stream, known[2], ends)[1] is None:
             return None
         _, ledger, state = known  # the head may have moved since
         state = ledger.read_since(state)
         self._ledgers[stream.stream] = (stream, ledger, state)
-        lag, why = _lag(stream, state, ends)
+        undecided = [i for i in state.control.incidents if not i.is_decided]
+        lag, why = self._lag(stream, state, ends, blocked_by(undecided, state.head))
         positions, now = positions_of(state.head), self._clock()
         before = self._asked.get(stream.stream)
         if why is None or _halts(stream, state) or not may_ask(before, positions, now):
@@ -161,36 +194,56 @@ class LagWatch:
         self._asked[stream.stream] = asked(before, positions, now)
         return {"lag": lag.records, "why": why}
 
+    def _lag(
+        self,
+        stream: Stream,
+        state: LedgerState,
+        ends: Ends,
+        barred: Collection[TopicPartition] = (),
+    ) -> tuple[Lag, str | None]:
+        """What is unread, and why a run is due; None if none is.
+
+        Of a record from the future no time tells that others wait behind it: where the head has
+        stood still beside unread records for so long, one of them has waited so long.
+        """
+        trigger = stream.trigger
+        assert trigger is not None
+        seconds, positions = trigger.lag_seconds, positions_of(state.head)
+        lag = lag_of(state.head, stream.kafka.topics, ends, seconds, barred)
+        where, since = self._behind.get(stream.stream, (None, 0.0))
+        if not lag.records:
+            self._behind.pop(stream.stream, None)
+        elif where != positions:
+            self._behind[stream.stream] = (positions, self._clock())
+        elif seconds is not None and self._clock() - since > seconds:
+            lag = replace(lag, is_old=True)
+        return lag, reason(lag, trigger.lag_records, seconds)
+
     def _opened(self, stream: Stream) -> tuple[Stream, Ledger, LedgerState]:
         ledger = open_ledger(stream)
         self._ledgers[stream.stream] = known = (stream, ledger, ledger.read())
         return known
 
     def _failed(self, connection: str, error: Exception, stream: str | None = None) -> None:
-        """Say what is wrong once, and count it; what was known of the stream's ledger is not."""
+        """Say what is wrong once; what was known of the stream's ledger is not any more."""
         place = stream or connection or "the folder of stream files"
         text = error.message if isinstance(error, TidelineError) else repr(error)
         if stream is not None:
             self._ledgers.pop(stream, None)  # it may have moved, and secrets may be renewed
-        self._errors[connection] += 1
-        publish(metrics.LAG_WATCH_ERRORS, self._errors[connection], connection=connection)
         if self._told.get(place) != text:
             self._told[place] = text
             log.warning("no run is started by the lag of %s: %s", place, text)
+
+    def _count(self, connection: str) -> None:
+        """One more look in a row that has failed, for some of its streams at least."""
+        self._errors[connection] += 1
+        publish(metrics.LAG_WATCH_ERRORS, self._errors[connection], connection=connection)
 
     def _well(self, connection: str) -> None:
         if self._errors.pop(connection, 0):
             self._told.clear()
             log.info("lags of %s are watched again", connection)
             publish(metrics.LAG_WATCH_ERRORS, 0, connection=connection)
-
-
-def _lag(stream: Stream, state: LedgerState, ends: Ends) -> tuple[Lag, str | None]:
-    """What is unread, and why a run is due; None if none is."""
-    trigger = stream.trigger
-    assert trigger is not None
-    lag = lag_of(state.head, stream.kafka.topics, ends, trigger.lag_seconds)
-    return lag, reason(lag, trigger.lag_records, trigger.lag_seconds)
 
 
 def _halts(stream: Stream, state: LedgerState) -> bool:

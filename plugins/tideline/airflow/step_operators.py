@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -36,7 +36,7 @@ from tideline.launch.submit import Submission, submission_variables
 from tideline.model.current import FoldRecord
 from tideline.model.decoding import DecodeRecord
 from tideline.model.incident import with_entries
-from tideline.model.request import RunRequest, make_window, read_form
+from tideline.model.request import FORM, RunRequest, make_window, read_form
 from tideline.model.run import RunRecord
 from tideline.stream.stream import Stream
 from tideline.wiring import find_store, open_run
@@ -76,16 +76,27 @@ def translated_errors() -> Iterator[None]:
         yield
     except TidelineError as error:
         if "lease" in error.facts:
-            log.info("%s", error)
-            again_at = now() + _RETRY_LEASE_AFTER
-            raise AirflowRescheduleException(again_at) from error  # type: ignore[no-untyped-call]
+            come_again(str(error))
         if error.retriable:
             raise AirflowException(with_entries(error)) from error
         raise AirflowFailException(with_entries(error)) from error
 
 
-def skip_tasks(task_ids: Iterable[str]) -> NoReturn:
+def come_again(why: str) -> NoReturn:
+    """Leave the process, and have the task come back soon; no try is used up.
+
+    Raises:
+        AirflowRescheduleException: Always.
+    """
+    log.info("%s", why)
+    raise AirflowRescheduleException(now() + _RETRY_LEASE_AFTER)  # type: ignore[no-untyped-call]
+
+
+def skip_tasks(task_ids: Iterable[str | tuple[str, int]]) -> NoReturn:
     """Succeed, and have the scheduler skip tasks that come later: they get no process.
+
+    Args:
+        task_ids: Of a mapped task's instance with its number.
 
     Raises:
         DownstreamTasksSkipped: Always.
@@ -98,22 +109,26 @@ def plan_only(context: Any) -> bool:
     return bool(context["params"].get("plan_only"))
 
 
-def request_of(dag_run: Any) -> RunRequest:
+def request_of(dag_run: Any, form: Collection[str] = FORM) -> RunRequest:
     """What is asked of a run: its form, or the data interval of a backfill's run.
 
     When a backfill reprocesses a scheduled run, Airflow changes that run's type to `backfill`. The
     run id still says what the run was created for.
 
+    Args:
+        form: Keys of the Dag's form.
+
     Raises:
         BadInput: The form or a backfill's conf has a key or a value that is not allowed.
     """
-    asked = read_form(dag_run.conf or {}, now())
+    asked = read_form(dag_run.conf or {}, now(), form)
     if dag_run.run_type != "backfill" or not dag_run.run_id.startswith("backfill__"):
         return asked
     if asked.lane == "backfill":
+        others = [key for key in form if key not in ("from", "to", "ranges")]
         raise BadInput(
             f"run {dag_run.run_id}: a backfill's data interval is its window: got {asked} as well;"
-            " allowed in its conf: plan_only, reason"
+            f" allowed in its conf: {', '.join(others) or 'nothing'}"
         )
     window = make_window(dag_run.data_interval_start, dag_run.data_interval_end, now())
     return replace(asked, window=window)

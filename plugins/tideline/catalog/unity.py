@@ -16,6 +16,7 @@ from urllib.parse import quote
 import httpx
 
 from tideline.catalog.port import SECONDS, STREAM, SchemaMissing
+from tideline.errors import AccessRefused
 from tideline.model.catalog import EXTERNAL, CatalogEntry, TableName
 from tideline.registry.client import trust
 from tideline.registry.connecting import RegistrySettings
@@ -45,6 +46,16 @@ class Unity:
         ) as client:
             return client.request(method, f"{known.url}{_API}{path}", json=body)
 
+    def _raise_for(self, answer: httpx.Response) -> None:
+        """Raise what an answer says; a login that is refused is so however often it is tried."""
+        if answer.status_code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+            raise AccessRefused(
+                f"connection {self._settings.connection}: {self._settings.url} answers"
+                f" {answer.status_code} {answer.reason_phrase}: its token or login is refused, or"
+                " lacks a right on the catalog"
+            )
+        answer.raise_for_status()
+
     def find(self, name: TableName) -> CatalogEntry | None:
         """As of `CatalogPort`."""
         answer = self._ask("GET", f"/tables/{quote(str(name))}")
@@ -53,7 +64,7 @@ class Unity:
             if self._ask("GET", f"/schemas/{quote(schema)}").status_code == HTTPStatus.NOT_FOUND:
                 raise SchemaMissing
             return None
-        answer.raise_for_status()
+        self._raise_for(answer)
         found = answer.json()
         kind = str(found.get("table_type", "")).lower()
         return CatalogEntry(
@@ -84,4 +95,4 @@ class Unity:
         taken = (HTTPStatus.BAD_REQUEST, HTTPStatus.CONFLICT)
         if answer.status_code in taken and "ALREADY_EXISTS" in answer.text:
             return  # whoever it was: the name is read back
-        answer.raise_for_status()
+        self._raise_for(answer)

@@ -23,7 +23,7 @@ from tideline.cli.output import Output
 from tideline.connections import find_connection
 from tideline.contract.answers import Diagnosis, DiagnosisLine
 from tideline.errors import BadInput, ServiceAway, TidelineError
-from tideline.kafka.settings import kafka_settings
+from tideline.kafka.settings import SHORT_PATIENCE, kafka_settings
 from tideline.landing.context import RunContext
 from tideline.launch.jars import spark_jars
 from tideline.launch.java import find_java
@@ -45,8 +45,6 @@ from tideline.stream.files import stream_paths, streams_in
 from tideline.stream.stream import Stream, tables_of
 from tideline.wiring import find_store, open_ledger, open_run, store_options
 
-_PATIENCE = 8.0
-"""Seconds that a service which is away is waited for: somebody waits."""
 _PACKAGES = ("tideline", "apache-airflow", "pyspark", "deltalake", "kafka-python")
 _SHOWN = 5
 
@@ -143,7 +141,7 @@ class _Doctor:
             yield _Line(stream.stream, "kafka", cluster, "failed", error.message, 0.0, error)
             return
         try:
-            with open_run(stream, "doctor", RunRequest(), patience_seconds=_PATIENCE) as run:
+            with open_run(stream, "doctor", RunRequest(), patience_seconds=SHORT_PATIENCE) as run:
                 line = self._ask(stream, "kafka", cluster, partial(_kafka, run))
                 if isinstance(line.error, ServiceAway):
                     self._silent.add(cluster)

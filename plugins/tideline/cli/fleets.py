@@ -23,7 +23,7 @@ def discover_topics(options: argparse.Namespace, output: Output) -> int:
     A topic that is gone, or hidden from us, stays known: its stream's next run finds out what
     became of it. A fleet that names its topics has nothing to look for.
     """
-    found = discover(options.file)
+    found = discover(options.file, is_list_new=options.new_list)
     contents = read_fleet(options.file)
     fleet = contents.fleet
     assert fleet is not None

@@ -123,6 +123,8 @@ def build_parser() -> argparse.ArgumentParser:
     _add_run_commands(add_for_stream)
     look = add("discover", fleets.discover_topics, "look for the topics of a fleet")
     look.add_argument("file", metavar="FILE")
+    text = "make a list of topics that was lost anew: what is gone is not in it"
+    look.add_argument("--new-list", action="store_true", help=text)
     text = "ask every service that streams need; say what is wrong and what cures it"
     asked = add("doctor", doctors.doctor, text)
     asked.add_argument("files", nargs="*", metavar="FILE", help="default: the streams' folder")

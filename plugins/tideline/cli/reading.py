@@ -22,6 +22,7 @@ from tideline.contract.building import (
 )
 from tideline.contract.shapes import DriverStatus
 from tideline.errors import AuditNotClean, BadInput, Transient
+from tideline.kafka.settings import SHORT_PATIENCE
 from tideline.landing.observing import observe_topics
 from tideline.launch.local_driver import WarmDriver, warm_drivers
 from tideline.launch.progress import working
@@ -49,7 +50,7 @@ from tideline.rules.incidents import (
 )
 from tideline.rules.positions import mark_followed
 from tideline.rules.status import doubt, summarize
-from tideline.stream.files import read_stream, stream_paths, streams_in
+from tideline.stream.files import contents_in, read_stream, stream_paths
 from tideline.stream.stream import Stream
 from tideline.wiring import Clusters, open_ledger, open_run
 
@@ -70,7 +71,9 @@ def status(options: argparse.Namespace, output: Output) -> int:
     ledgers' answer is shown until the brokers have answered. This user's warm Spark drivers follow.
     """
     now = datetime.now(UTC)
-    streams = [s for file in options.files or stream_paths() for s in streams_in(file)]
+    files = [contents_in(file) for file in options.files or stream_paths()]
+    streams = [stream for contents in files for stream in contents.streams]
+    problems = tuple(str(problem) for contents in files for problem in contents.problems)
     states = [open_ledger(stream).read() for stream in streams]
     found = [_status(*known, None, _ASKED, now) for known in zip(streams, states, strict=True)]
     with output.meanwhile() as show, ExitStack() as opened:
@@ -81,9 +84,12 @@ def status(options: argparse.Namespace, output: Output) -> int:
             found[number] = _status(stream, state, observation, problem, now)
     drivers = warm_drivers()
     answer = Statuses(
-        streams=[build_status(s) for s in found], drivers=[DriverStatus.of(d) for d in drivers]
+        streams=[build_status(s) for s in found],
+        drivers=[DriverStatus.of(d) for d in drivers],
+        problems=problems,
     )
-    output.answer(answer, *_shown(found, now), *map(_driver_line, drivers))
+    told = first_lines("", problems, _SHOWN)
+    output.answer(answer, *_shown(found, now), *told, *map(_driver_line, drivers))
     return 0
 
 
@@ -101,7 +107,7 @@ class _Brokers:
     """
 
     def __init__(self, opened: ExitStack) -> None:
-        self._clusters = Clusters(opened)
+        self._clusters = Clusters(opened, SHORT_PATIENCE)
         self._silent: dict[str, str] = {}
         """By connection, what was said of its brokers."""
 

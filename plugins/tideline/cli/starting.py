@@ -37,6 +37,8 @@ def init(options: argparse.Namespace, output: Output) -> int:
     Without --topic it asks you which. Nothing is overwritten.
     """
     path = Path(options.file)
+    if path.suffix not in (".yaml", ".yml"):
+        raise BadInput(f"{path}: a stream file ends with .yaml or .yml: Dags are made of no other")
     if path.exists():
         raise BadInput(f"{path} is there already; remove it, or name another file")
     if not path.parent.is_dir():
@@ -79,7 +81,7 @@ def _topics(connection: str) -> list[str]:
     # Imported here: no other command of this module needs a client.
     from tideline.kafka.client import KafkaCluster
 
-    with KafkaCluster(kafka_settings(connection)) as cluster:
+    with KafkaCluster(kafka_settings(connection).less_patient()) as cluster:
         return cluster.topics_matching(".*")
 
 

@@ -11,21 +11,19 @@ from typing import TYPE_CHECKING, Any
 from tideline.cli.output import Output, grid
 from tideline.contract.answers import Edits, FileEdit, Validation
 from tideline.errors import BadInput, StreamFileError
+from tideline.kafka.settings import SHORT_PATIENCE
 from tideline.landing.context import RunContext
 from tideline.model.request import RunRequest
 from tideline.model.wording import shown
 from tideline.stream.contents import FileContents
-from tideline.stream.edits import WHEN, Edit, edits
-from tideline.stream.files import read_file, read_stream, streams_in
+from tideline.stream.edits import WHEN, Edit, edits, fleet_edits
+from tideline.stream.files import contents_beside, contents_in, read_file, stream_of, streams_in
 from tideline.stream.parsing import Problem
 from tideline.stream.stream import Stream
 from tideline.wiring import Clusters, open_run
 
 if TYPE_CHECKING:
     from tideline.decoding.checking import Wrong
-
-_PATIENCE = 8.0
-"""Seconds that brokers which are away are waited for: somebody waits."""
 
 
 def validate(options: argparse.Namespace, output: Output) -> int:
@@ -78,10 +76,16 @@ def diff(options: argparse.Namespace, output: Output) -> int:
     """Say what an edit of a live stream's file does: at once, later, or not without more.
 
     Exit status 2 where something is refused. OLD may come from your repository: `git show
-    HEAD:orders.yaml > old.yaml`. Both are stream files, or fleet files with --stream.
+    HEAD:orders.yaml > old.yaml`: schema files that it names are then looked for beside NEW, and
+    what is in schema files is not compared. Both are stream files, or fleet files; with --stream
+    one of a fleet's.
     """
-    old, new = (read_stream(file, options.stream) for file in (options.old, options.new))
-    found = edits(old, new)
+    new = contents_in(options.new)
+    old = contents_beside(options.old, options.new)
+    if options.stream is None and old.fleet is not None and new.fleet is not None:
+        found = fleet_edits(old.fleet, new.fleet)
+    else:
+        found = edits(*(stream_of(contents, options.stream) for contents in (old, new)))
     lines = [grid(("key", "old", "new", "counts"), (_edit_row(edit) for edit in found))]
     output.answer(
         Edits(edits=[FileEdit.of(edit) for edit in found]),
@@ -107,7 +111,7 @@ class _Asked:
         from tideline.decoding.checking import TypedTables  # other commands need none
 
         self._is_online = is_online
-        self._clusters = Clusters(opened, _PATIENCE)
+        self._clusters = Clusters(opened, SHORT_PATIENCE)
         self._tables = opened.enter_context(closing(TypedTables()))
 
     def problems(self, contents: FileContents, stream: Stream) -> Iterator[Problem]:

@@ -102,10 +102,14 @@ class Begun(Shape):
 
 
 class Statuses(Shape):
-    """`tideline status`: a line for each stream, and this user's warm Spark drivers."""
+    """`tideline status`: a line for each stream, and this user's warm Spark drivers.
+
+    `problems` is what is wrong with topics of fleets that have no stream for it.
+    """
 
     streams: tuple[StreamStatus, ...]
     drivers: tuple[DriverStatus, ...] = ()
+    problems: tuple[str, ...] = ()
 
 
 class DiagnosisLine(Shape):

@@ -10,10 +10,11 @@ import logging
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from functools import partial
 from threading import Lock
 from time import monotonic
 from typing import Literal
@@ -23,10 +24,12 @@ from tideline.errors import Halted, ServiceAway, StreamBusy, TidelineError
 from tideline.landing.context import RunContext
 from tideline.launch.job import SparkPort
 from tideline.launch.launcher import Launcher
+from tideline.model.current import FoldRecord
+from tideline.model.decoding import DecodeRecord
 from tideline.model.request import RunRequest
 from tideline.model.run import RunRecord
 from tideline.model.wording import duration_text, first_few
-from tideline.pipeline.run_batch import decode_batch, fold_batch, run_batch
+from tideline.pipeline.run_batch import decode_batch, fold_batch, land_batch
 from tideline.stream.stream import Stream
 from tideline.wiring import find_store, open_run
 
@@ -54,12 +57,15 @@ class StreamRun:
 
     Args:
         stream: Its name.
-        state: `busy` where another run holds it; `closed_before` where this run id had landed it.
+        state: `busy` where another run holds its live lane; `closed_before` where this run id had
+            landed it.
         rows: Landed by this run.
         offset_lag: Offsets left for later runs; None where the run did not close.
         seconds: From its begin to its end.
         error: Why it did not end; None if it did.
         record: The closed run; None if there is none.
+        decoded, folded: What this run id has decoded and folded; None for nothing.
+        is_for_later: Whether the stream may end otherwise once others have landed.
     """
 
     stream: str
@@ -69,6 +75,15 @@ class StreamRun:
     seconds: float = 0.0
     error: TidelineError | None = None
     record: RunRecord | None = None
+    decoded: DecodeRecord | None = None
+    folded: FoldRecord | None = None
+    is_for_later: bool = False
+
+    @property
+    def has_landed(self) -> bool:
+        """Whether a table has rows of this run id, of now or of before."""
+        is_raw = self.record is not None and self.record.table_commit is not None
+        return is_raw or self.decoded is not None or self.folded is not None
 
     @property
     def is_wrong(self) -> bool:
@@ -118,8 +133,13 @@ def _named_in_logs() -> Iterator[None]:
 class Batch:
     """Runs of many streams under one run id.
 
+    All streams land before any of them decodes. A stream that was not begun, because a service was
+    away for others that need it, and one that somebody else holds, have a second turn once all
+    others have landed.
+
     Args:
-        run_id: Of each stream's run: each has a ledger of its own.
+        run_id: Of each stream's run: each has a ledger of its own. It also says with which stream
+            a batch begins, so that none is always the last one.
         request: What each run is asked for.
         threads: How many streams are worked on at once.
         only_left: Whether streams that this run id has closed are left alone, so that a batch that
@@ -147,8 +167,8 @@ class Batch:
         self._spark = spark
         self._at_work: set[Launcher] = set()
         self._is_stopped = False
-        self._in_vain: list[str] = []
-        """Streams in a row that a service was away for, with nothing between that went well."""
+        self._in_vain: dict[Services, list[str]] = {}
+        """Streams in a row that could not land, with nothing between that did."""
         self._lock = Lock()
 
     def run(self, streams: Sequence[Stream]) -> Iterator[StreamRun]:
@@ -157,17 +177,43 @@ class Batch:
         No error of a stream is raised. Whoever stops asking, or is interrupted, ends the batch:
         what is at work is stopped, and what has not begun does not begin.
         """
+        first = crc32(self._run_id.encode()) % max(len(streams), 1)
+        turn, landed = [*streams[first:], *streams[:first]], list[tuple[Stream, StreamRun]]()
         with _named_in_logs(), ThreadPoolExecutor(self._threads, "tideline-fleet") as pool:
-            left: set[Future[StreamRun]] = {pool.submit(self._run_one, s) for s in streams}
-            try:
-                while left:
-                    done, left = wait(left, return_when=FIRST_COMPLETED)
-                    yield from (future.result() for future in done)
-            finally:
-                for future in left:
-                    future.cancel()
-                if left:
-                    self.stop()
+            for is_last in (False, True):
+                later = list[Stream]()
+                with self._each(pool, [(s, partial(self._land, s)) for s in turn]) as outcomes:
+                    for stream, found in outcomes:
+                        if found.is_for_later and not is_last:
+                            later.append(stream)
+                        elif found.is_wrong or found.state == "busy" or stream.decode is None:
+                            yield found
+                        else:
+                            landed.append((stream, found))
+                turn, self._in_vain = later, {}
+            work = [(s, partial(self._decode, s, found)) for s, found in landed]
+            with self._each(pool, work) as outcomes:
+                yield from (found for _, found in outcomes)
+
+    @contextmanager
+    def _each(
+        self, pool: ThreadPoolExecutor, work: Sequence[tuple[Stream, Callable[[], StreamRun]]]
+    ) -> Iterator[Iterator[tuple[Stream, StreamRun]]]:
+        """What became of each stream, as soon as it is known; the block's end stops the rest."""
+        left = {pool.submit(self._timed, s, one): s for s, one in work}
+
+        def outcomes() -> Iterator[tuple[Stream, StreamRun]]:
+            while left:
+                for future in wait(left, return_when=FIRST_COMPLETED).done:
+                    yield left.pop(future), future.result()
+
+        try:
+            yield outcomes()
+        finally:
+            for future in left:
+                future.cancel()
+            if left:
+                self.stop()
 
     def stop(self) -> None:
         """End what was started; streams that have not begun end as soon as they do."""
@@ -177,66 +223,106 @@ class Batch:
         for launcher in at_work:
             launcher.stop()
 
-    def _run_one(self, stream: Stream) -> StreamRun:
+    def _timed(self, stream: Stream, work: Callable[[], StreamRun]) -> StreamRun:
         began = monotonic()
         _AT_WORK.set(stream.stream)
-        if (why := self._not_to_begin()) is not None:
-            return StreamRun(stream.stream, "retry", error=ServiceAway(f"not begun: {why}"))
-        try:
-            found = self._outcome(stream)
-        except StreamBusy as error:
-            found = StreamRun(stream.stream, "busy", error=error)
-        except TidelineError as error:
-            state: State = "failed"
-            if isinstance(error, Halted):
-                state = "halted"
-            elif error.retriable:
-                state = "retry"
-            found = StreamRun(stream.stream, state, error=error)
-        except Exception as error:  # one stream's bug must not keep the others from landing
-            log.error("%s: %s", stream.stream, traceback.format_exc())
-            bug = TidelineError(f"a bug of Tideline: {type(error).__name__}: {error}")
-            found = StreamRun(stream.stream, "failed", error=bug)
-        with self._lock:
-            self._in_vain = [*self._in_vain, stream.stream] if found.state == "retry" else []
-        return replace(found, seconds=monotonic() - began)
+        found = work()
+        return replace(found, seconds=found.seconds + monotonic() - began)
 
-    def _not_to_begin(self) -> str | None:
+    def _land(self, stream: Stream) -> StreamRun:
+        services = services_of(stream)
+        if (why := self._not_to_begin(services)) is not None:
+            error = ServiceAway(f"not begun: {why}")
+            return StreamRun(stream.stream, "retry", error=error, is_for_later=not self._is_stopped)
+
+        def land(run: RunContext) -> StreamRun:
+            record = self._closed(run) if self._only_left else None
+            state: State = "closed_before"
+            if record is None:
+                record = land_batch(run)
+                state = "nothing_to_do" if record.table_commit is None else "done"
+            if run.typed is None:
+                self._tell(run, record)
+            rows = sum(v.rows for v in record.verified) if state == "done" else 0
+            planned = record.plan or record.proposal
+            lag = planned.offset_lag if planned is not None else 0
+            return StreamRun(stream.stream, state, rows, lag, record=record)
+
+        found = self._outcome(stream, land, StreamRun(stream.stream, "failed"))
+        with self._lock:
+            known = self._in_vain.get(services, [])
+            is_away = isinstance(found.error, ServiceAway)
+            self._in_vain[services] = [*known, stream.stream] if is_away else []
+        return found
+
+    def _decode(self, stream: Stream, landed: StreamRun) -> StreamRun:
+        def decode(run: RunContext) -> StreamRun:
+            run.decoded = run.ledger.find_decoding(run.run_id)
+            run.folded = run.ledger.find_fold(run.run_id) if run.current is not None else None
+            if landed.state != "closed_before" or run.decoded is None:
+                decode_batch(run)
+            if landed.state != "closed_before" or run.folded is None:
+                fold_batch(run)
+            self._tell(run, landed.record)
+            return replace(landed, decoded=run.decoded, folded=run.folded)
+
+        return self._outcome(stream, decode, landed)
+
+    def _not_to_begin(self, services: Services) -> str | None:
         with self._lock:
             if self._is_stopped:
                 return "the batch was stopped before it came to this stream"
-            if len(self._in_vain) >= max(self._threads, 2):  # one alone may be the only one
-                found = f"{len(self._in_vain)} streams in a row found a service away, the last was"
-                return f"{found} {self._in_vain[-1]}"
+            known = self._in_vain.get(services, [])
+            if len(known) >= max(self._threads, 2):  # one alone may be the only one
+                found = f"{len(known)} streams in a row found a service away, the last was"
+                return f"{found} {known[-1]}"
         return None
 
-    def _outcome(self, stream: Stream) -> StreamRun:
+    def _outcome(
+        self, stream: Stream, work: Callable[[RunContext], StreamRun], before: StreamRun
+    ) -> StreamRun:
+        """What work on a stream came to, or why it did not end.
+
+        Args:
+            before: What is known of the stream.
+        """
         spark = self._spark or Launcher(stream.spark, store=find_store(stream))
         with self._lock:
             if isinstance(spark, Launcher):
                 self._at_work.add(spark)
         try:
             with open_run(stream, self._run_id, self._request, spark) as run:
-                state, record = self._run_in(run)
+                try:
+                    return work(run)
+                except Exception:
+                    self._tell(run, None)
+                    raise
+        except TidelineError as error:
+            return replace(
+                before,
+                state=self._state_of(error),
+                error=error,
+                is_for_later=isinstance(error, StreamBusy),
+            )
+        except Exception as error:  # one stream's bug must not keep the others from landing
+            log.error("%s: %s", stream.stream, traceback.format_exc())
+            bug = TidelineError(f"a bug of Tideline: {type(error).__name__}: {error}")
+            return replace(before, state="failed", error=bug)
         finally:
             with self._lock:
                 self._at_work.discard(spark)
-        rows = sum(v.rows for v in record.verified) if state == "done" else 0
-        planned = record.plan or record.proposal
-        lag = planned.offset_lag if planned is not None else 0
-        return StreamRun(stream.stream, state, rows, lag, record=record)
 
-    def _run_in(self, run: RunContext) -> tuple[State, RunRecord]:
-        record = None
-        try:
-            record = self._closed(run) if self._only_left else None
-            if record is not None:
-                _finish(run)
-                return "closed_before", record
-            record = run_batch(run)
-            return "nothing_to_do" if record.table_commit is None else "done", record
-        finally:
-            self._tell(run, record)
+    def _state_of(self, error: TidelineError) -> State:
+        """What a stream ends with.
+
+        Only who holds a live lane lands what this run would have: a window, or a run that others
+        have changed meanwhile, has to come again.
+        """
+        if isinstance(error, StreamBusy) and "lease" in error.facts:
+            return "busy" if self._request.lane == "live" else "retry"
+        if isinstance(error, Halted):
+            return "halted"
+        return "retry" if error.retriable else "failed"
 
     def _closed(self, run: RunContext) -> RunRecord | None:
         """The run's record if it is closed, and is not to be planned anew."""
@@ -246,18 +332,19 @@ class Batch:
         return record
 
 
-def _finish(run: RunContext) -> None:
-    """What a run that has landed may have left undone: to decode and to fold."""
-    if run.typed is not None and run.ledger.find_decoding(run.run_id) is None:
-        decode_batch(run)
-    if run.current is not None and run.ledger.find_fold(run.run_id) is None:
-        fold_batch(run)
+Services = tuple[str, ...]
+
+
+def services_of(stream: Stream) -> Services:
+    """The connections that a stream needs to land: what is away for one is away for all of them."""
+    ledger, store = stream.ledger_location, stream.table.connection
+    return (stream.kafka.connection, str(store), ledger.kind, stream.spark.connection)
 
 
 def gravest(runs: Sequence[StreamRun]) -> TidelineError | None:
     """The error that the whole batch ends with: of what is worst; None if nothing went wrong.
 
-    A stream that another run holds is no error: that run lands it.
+    A stream whose live lane another run holds is no error: that run lands it.
     """
     errors = [run.error for state in GRAVEST for run in runs if run.state == state]
     return next((error for error in errors if error is not None), None)

@@ -14,9 +14,16 @@ from tideline.kafka.settings import kafka_settings
 from tideline.landing.context import now
 from tideline.model.fleet import TopicList, seen_again
 from tideline.model.wording import first_few
-from tideline.stream.contents import keep_topics, known_topics
+from tideline.stream.contents import (
+    FileContents,
+    keep_topics,
+    known_topics,
+    topics_file,
+    with_topics,
+)
 from tideline.stream.files import read_file
 from tideline.stream.fleet import Fleet
+from tideline.wiring import open_ledger
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +48,19 @@ class Discovery:
         return "; ".join([f"{len(self.topics.topics)} topics", *told])
 
 
-def discover(file: str | Path) -> Discovery | None:
+def discover(file: str | Path, *, is_list_new: bool = False) -> Discovery | None:
     """Look for a fleet's topics, and keep what was found beside its file.
+
+    Args:
+        is_list_new: Whether a list that is not there is made, also beside ledgers of its streams.
 
     Returns:
         What has changed; None for a fleet that names its topics.
 
     Raises:
         StreamFileError: The file is refused.
-        BadInput: It is no fleet's; more topics match than it allows: nothing is kept then; or the
-            list cannot be written.
+        BadInput: It is no fleet's; more topics match than it allows, or the list was lost: nothing
+            is kept then; or the list cannot be written.
         Transient: The brokers cannot be asked.
     """
     contents = read_file(file)
@@ -68,8 +78,29 @@ def discover(file: str | Path) -> Discovery | None:
             f" max_topics. Nothing was taken up; among them are {first_few(sorted(found))}"
         )
     topics = seen_again(known, fleet.fleet, found, now())
+    if known is None and not is_list_new:
+        _refuse_lost(contents, topics)
     keep_topics(fleet, file, topics)
     return _changes(known, topics)
+
+
+def _refuse_lost(contents: FileContents, topics: TopicList) -> None:
+    """Refuse a first list where streams have run before: the list before it is lost.
+
+    Raises:
+        BadInput: It is so.
+    """
+    fleet, file = contents.fleet, contents.parsed.file
+    assert fleet is not None
+    streams = with_topics(contents, topics).streams
+    ran = next((s.stream for s in streams if open_ledger(s).read().version >= 0), None)
+    if ran is not None:
+        raise BadInput(
+            f"{topics_file(fleet, file)} is not there, and stream {ran} has a ledger: the list of"
+            " topics was lost, and with it those that are gone, with their incidents. Nothing was"
+            f" taken up. Restore the file; or tideline discover {file} --new-list, if no topic of"
+            " the fleet was ever deleted, or its streams had files of their own before"
+        )
 
 
 def _found(fleet: Fleet, pattern: str, connection: str) -> dict[str, str]:

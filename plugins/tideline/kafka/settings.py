@@ -110,6 +110,8 @@ _FOR_PYTHON = {
     "request.timeout.ms": "request_timeout_ms",
 }
 _ENCODING = "sasl.oauthbearer.header.urlencode"
+SHORT_PATIENCE = 8.0
+"""Seconds that brokers which are away are waited for where a person waits."""
 ENDPOINT = "sasl.oauthbearer.token.endpoint.url"
 _TOKENS = (
     "sasl.oauthbearer.method",
@@ -275,8 +277,8 @@ class KafkaSettings:
         """How long to try again after transient errors (`default.api.timeout.ms`, 60 s)."""
         return int(self.properties.get("default.api.timeout.ms", 60_000)) / 1000
 
-    def less_patient(self, seconds: float) -> KafkaSettings:
-        """The same for somebody who waits: who says sooner that brokers are away.
+    def less_patient(self, seconds: float = SHORT_PATIENCE) -> KafkaSettings:
+        """The same for somebody who waits, or asks again soon: says sooner that brokers are away.
 
         Args:
             seconds: At most so long.

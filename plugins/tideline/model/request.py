@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -176,20 +176,21 @@ class RunRequest:
         return str(self.window or ", ".join(map(str, self.ranges)) or "the live lane")
 
 
-def read_form(form: Mapping[str, Any], now: datetime) -> RunRequest:
+def read_form(form: Mapping[str, Any], now: datetime, keys: Collection[str] = FORM) -> RunRequest:
     """The request in a trigger's form or on a command line.
 
     Args:
-        form: Keys of `FORM`; None, an empty text and an empty list mean that a key is not given.
+        form: Some of the keys; None, an empty text and an empty list mean that a key is not given.
         now: The time, UTC-aware; a window must not end after it.
+        keys: Those that are allowed, of `FORM`.
 
     Raises:
         BadInput: An unknown key, a wrong type or value, or a contradiction; the message says what
             is allowed.
     """
-    unknown = sorted(set(form) - set(FORM))
+    unknown = sorted(set(form) - set(keys))
     if unknown:
-        allowed = ", ".join(FORM)
+        allowed = ", ".join(keys)
         raise BadInput(f"the run's conf: {key_shown(unknown[0])}: unknown key; allowed: {allowed}")
     given = {key: value for key, value in form.items() if value not in (None, "", [])}
     if not isinstance(given.get("plan_only", False), bool):

@@ -38,7 +38,6 @@ _BROKERS_EVERY = 10
 _LEDGER_EVERY = 2
 _LIST_EVERY = 30
 """Of a ledger in the list, which asks all of them."""
-_BROKER_PATIENCE = 8.0
 PATIENCE_SECONDS = 8
 """Whoever looks is told after so long that a service does not answer."""
 _AT_ONCE = 4
@@ -175,7 +174,7 @@ class Sources:
                 if state is not None:
                     states[name] = state
                     topics |= set(state.head.topics)
-        with KafkaCluster(kafka_settings(connection).less_patient(_BROKER_PATIENCE)) as cluster:
+        with KafkaCluster(kafka_settings(connection).less_patient()) as cluster:
             found = cluster.observe(topics, {})
         self._looks[connection] = found, states
         return found

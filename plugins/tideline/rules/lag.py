@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from tideline.model.head import Head
 from tideline.model.observation import Ends
+from tideline.model.offsets import TopicPartition
 
 FIRST_WAIT = 60.0
 """Seconds until a run is asked for once more while the head stands still."""
@@ -33,7 +34,13 @@ class Lag:
     is_old: bool = False
 
 
-def lag_of(head: Head, topics: Collection[str], ends: Ends, seconds: int | None) -> Lag:
+def lag_of(
+    head: Head,
+    topics: Collection[str],
+    ends: Ends,
+    seconds: int | None,
+    barred: Collection[TopicPartition] = (),
+) -> Lag:
     """How far a stream is behind.
 
     A partition without a position counts from 0: where its stream begins is the run's to find out,
@@ -44,12 +51,15 @@ def lag_of(head: Head, topics: Collection[str], ends: Ends, seconds: int | None)
         topics: Those that the stream file names, besides those of the head.
         ends: Of all its partitions.
         seconds: How long a record may wait; None for ever.
+        barred: Partitions that no run moves until somebody decides: they do not count.
     """
     at = {(p.topic, p.partition): p.next_offset for p in head.positions}
     young = {} if seconds is None else ends.young.get(seconds, {})
     records, is_old = 0, False
     for topic in {*topics, *head.topics} - set(head.set_aside):
         for partition, end in ends.ends.get(topic, {}).items():
+            if (topic, partition) in barred:
+                continue
             position = at.get((topic, partition), 0)
             records += max(0, end - position)
             is_old |= end > position and young.get(topic, {}).get(partition, 0) > position

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tideline.documents import dump, load
@@ -98,20 +98,28 @@ def _fleet_in(parsed: Parsed) -> FileContents:
         problems.append(parsed.problem("discover", value_shown("", fleet.discover), allowed))
     if problems:
         raise refused(problems)
-    known = known_topics(fleet, parsed.file)
+    found = FileContents((), parsed, fleet, samples[SAMPLES[0]])
+    return with_topics(found, known_topics(fleet, parsed.file))
+
+
+def with_topics(contents: FileContents, known: TopicList | None) -> FileContents:
+    """A fleet with a stream for each of its topics.
+
+    Args:
+        known: Those that were found so far; None before the first look.
+    """
+    fleet = contents.fleet
+    assert fleet is not None
     topics: dict[str, KnownTopic | None] = dict.fromkeys(fleet.topics)
     if known is not None and not fleet.topics:
         topics |= {topic.name: topic for topic in known.topics if fleet.means(topic.name)}
-    streams, wrong = _expanded(parsed, fleet, topics)
-    is_discovered = known is not None or bool(fleet.topics)
-    return FileContents(
-        tuple(streams.values()),
-        parsed,
-        fleet,
-        samples[SAMPLES[0]],
-        tuple(streams),
-        tuple(wrong),
-        is_discovered,
+    streams, wrong = _expanded(contents.parsed, fleet, topics)
+    return replace(
+        contents,
+        streams=tuple(streams.values()),
+        topics=tuple(streams),
+        problems=tuple(wrong),
+        is_discovered=known is not None or bool(fleet.topics),
     )
 
 

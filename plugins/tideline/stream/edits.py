@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from tideline.stream.fleet import Fleet
 from tideline.stream.stream import Stream
 
 When = Literal["parse", "next_run", "later_records", "refused"]
@@ -85,6 +86,30 @@ EFFECTS: Mapping[str, tuple[When, str]] = {
 }
 
 
+FLEET_EFFECTS: Mapping[str, tuple[When, str]] = {
+    "fleet": ("refused", "another name is another fleet, with a list of topics of its own"),
+    "topic_pattern": (
+        "next_run",
+        "topics that no longer match keep their tables, and are not landed",
+    ),
+    "topics": ("next_run", "one that is left out keeps its table, and is not landed"),
+    "leave_out": ("next_run", "a topic there keeps its table, and is not landed"),
+    "max_topics": ("next_run", ""),
+    "topics_file": (
+        "refused",
+        "move the list of topics along first: without it what is gone is lost",
+    ),
+    "names": ("refused", "another name is another stream: ledger and tables belong to this one"),
+    "discover": ("parse", ""),
+    "shards": ("parse", "a run that has begun keeps its number of tasks"),
+    "threads": ("next_run", ""),
+    "stream": ("next_run", "of each topic: as for a stream file"),
+    "overrides": ("next_run", "of that topic: as for a stream file"),
+}
+_OF_STREAMS = {"stream": 1, "overrides": 2}
+"""How many levels of a fleet file's section stand above the keys of a stream."""
+
+
 @dataclass(frozen=True, slots=True)
 class Edit:
     """A key that two files of a stream do not have alike.
@@ -107,9 +132,20 @@ def edits(old: Stream, new: Stream) -> tuple[Edit, ...]:
     """The keys that differ, in the order of a stream file."""
     one, other = (s.model_dump(mode="json", by_alias=True) for s in (old, new))
     return tuple(
-        Edit(key, _text(before), _text(after), *effect_of(key))
-        for key, before, after in _differing(one, other)
+        Edit(".".join(path), _text(before), _text(after), *effect_of(".".join(path)))
+        for path, before, after in _differing(one, other)
     )
+
+
+def fleet_edits(old: Fleet, new: Fleet) -> tuple[Edit, ...]:
+    """The keys of a fleet file that differ; those of its streams as of stream files."""
+    one, other = (f.model_dump(mode="json", by_alias=True) for f in (old, new))
+    found = []
+    for path, before, after in _differing(one, other):
+        inside = path[_OF_STREAMS.get(path[0], len(path)) :]
+        when, text = effect_of(".".join(inside)) if inside else FLEET_EFFECTS[path[0]]
+        found.append(Edit(".".join(path), _text(before), _text(after), when, text))
+    return tuple(found)
 
 
 def _text(value: object) -> str | None:
@@ -131,10 +167,20 @@ def effect_of(key: str) -> tuple[When, str]:
 
 def _differing(
     one: Mapping[str, Any], other: Mapping[str, Any], at: tuple[str, ...] = ()
-) -> Iterator[tuple[str, object, object]]:
+) -> Iterator[tuple[tuple[str, ...], object, object]]:
     for key in dict.fromkeys((*one, *other)):
-        before, after = one.get(key), other.get(key)
+        before, after = (_by_name(data.get(key)) for data in (one, other))
         if isinstance(before, dict) and isinstance(after, dict):
             yield from _differing(before, after, (*at, key))
         elif before != after:
-            yield ".".join((*at, key)), before, after
+            yield (*at, key), before, after
+
+
+def _by_name(value: Any) -> Any:
+    """A list of mappings with names, as expectations, by these."""
+    is_named = (
+        isinstance(value, list)
+        and value
+        and all(isinstance(one, dict) and "name" in one for one in value)
+    )
+    return {one["name"]: one for one in value} if is_named else value

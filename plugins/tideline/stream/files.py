@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from tideline.errors import BadInput, StreamFileError
-from tideline.model.wording import first_few, not_among, shown
+from tideline.model.wording import did_you_mean, first_few, shown
 from tideline.stream.contents import FileContents, contents_of
 from tideline.stream.fleet import Fleet
 from tideline.stream.parsing import (
@@ -163,8 +163,9 @@ def find_stream(name: str, folder: str | Path | None = None) -> Stream:
         return found.stream
     broken = f"; {len(problems)} files there are refused" if problems else ""
     raise BadInput(
-        f"stream: got {shown(name)}; allowed: the name of a stream file in the streams folder"
-        f"{broken}. Its Dag has that name; `tideline validate FOLDER/*.yaml` lists all names"
+        f"stream: got {shown(name)}; allowed: the name of a stream of the streams folder, which a"
+        f" file or a topic of a fleet has (a fleet's own name is none){broken}. `tideline status`"
+        " lists all names"
     )
 
 
@@ -197,7 +198,7 @@ def read_files(
 
 
 def read_fleet(path: str | Path) -> FileContents:
-    """A fleet, without the streams that have left it.
+    """A fleet, without the streams that have left it, or are another fleet's: as `by_name` says.
 
     A topic leaves by a file of its own, in the same folder and named like its stream or saying so.
 
@@ -211,10 +212,10 @@ def read_fleet(path: str | Path) -> FileContents:
         raise refused([of_file(str(path), "a stream file", what)])
     beside = stream_paths(path.parent)
     files, problems = read_files(other for other in beside if other.name != path.name)
-    own = {s.stream for c in files.values() if c.fleet is None for s in c.streams}
-    own |= {p.stem for p in problems}
+    counts = by_name({path: contents, **files}, (p.stem for p in problems))
+    mine = {name for name, file in counts.items() if file.path == path}
     named = zip(contents.topics, contents.streams, strict=True)
-    kept = {topic: stream for topic, stream in named if stream.stream not in own}
+    kept = {topic: stream for topic, stream in named if stream.stream in mine}
     return replace(contents, streams=tuple(kept.values()), topics=tuple(kept))
 
 
@@ -227,7 +228,12 @@ def read_stream(path: str | Path, name: str | None = None) -> Stream:
     Raises:
         StreamFileError: The file is refused, or does not have that stream.
     """
-    contents = read_file(path)
+    return stream_of(contents_in(path), name)
+
+
+def stream_of(contents: FileContents, name: str | None) -> Stream:
+    """The stream of a file, or one of a fleet's; as `read_stream`."""
+    path = contents.parsed.file
     names = [stream.stream for stream in contents.streams]
     if name is None and contents.fleet is not None:
         few = first_few(names) or "none yet: `tideline discover` looks for its topics"
@@ -236,7 +242,10 @@ def read_stream(path: str | Path, name: str | None = None) -> Stream:
     for stream in contents.streams:
         if name in (None, stream.stream):
             return stream
-    raise refused([Problem(str(path), 1, "--stream", shown(name), not_among(str(name), names))])
+    few = first_few(names) if names else "none yet: `tideline discover` looks for its topics"
+    near = did_you_mean(str(name), names).strip(",; ")
+    allowed = f"{near} allowed: {few}".strip()
+    raise refused([Problem(str(path), 1, "--stream", shown(name), allowed)])
 
 
 def streams_in(path: str | Path) -> tuple[Stream, ...]:
@@ -245,8 +254,34 @@ def streams_in(path: str | Path) -> tuple[Stream, ...]:
     Raises:
         StreamFileError: The file is refused.
     """
+    return contents_in(path).streams
+
+
+def contents_in(path: str | Path) -> FileContents:
+    """What is in a file; of a fleet without the streams that have left it.
+
+    Raises:
+        StreamFileError: The file is refused.
+    """
     contents = read_file(path)
-    return contents.streams if contents.fleet is None else read_fleet(path).streams
+    return contents if contents.fleet is None else read_fleet(path)
+
+
+def contents_beside(path: str | Path, other: str | Path) -> FileContents:
+    """What is in a file that may have come from another folder.
+
+    Args:
+        other: A file in the folder where topics and schema files are, if they are not beside it.
+
+    Raises:
+        StreamFileError: The file is refused in both.
+    """
+    moved = str(Path(other).absolute().with_name(Path(path).name))
+    try:
+        found = contents_in(path)
+    except StreamFileError:
+        return contents_of(parse(read_text(path), moved))
+    return found if found.is_discovered else contents_of(parse(read_text(path), moved))
 
 
 def read_file(path: str | Path) -> FileContents:
