@@ -252,6 +252,7 @@ def test_clusters_that_hang_hold_up_no_other(world):
         assert set(asyncio.run(first())) == {"a"}
     finally:
         release.set()
+        world.watch._executor.shutdown()
 
 
 def test_what_is_away_is_said_once_and_holds_up_no_other(world, caplog):
