@@ -57,7 +57,7 @@ MUTANTS = (
     ),
     Mutant(
         "fold: old sums of nested values are made anew",
-        "return self.sums == OLD_SUMS and (is_nested or has_ended)",
+        "return self.sums == OLD_SUMS and (is_nested or is_other)",
         "return False",
         f"{HASHES}::test_rows_without_nested_values_keep_their_sums",
     ),
@@ -292,15 +292,40 @@ MUTANTS = (
     ),
     Mutant(
         "fold: a delete that lacks a column of the key is told",
-        "return F.coalesce(F.col(UNTOLD) & ~F.col(CAME) & ~F.col(HAS_OLD), F.lit(False))",
-        "return F.lit(False)",
+        'return found.filter(F.col("stays") & ~F.col("is_told")).select(RECORD_KEY).distinct()',
+        "return found.filter(F.lit(False)).select(RECORD_KEY).distinct()",
         f"{FOLD}::test_a_delete_that_lacks_a_column_of_the_key_is_told",
     ),
     Mutant(
         "fold: a delete without a key is told",
-        "return F.max(F.when(F.col(UNTOLD) & is_keyless(plan), key_text(plan)))",
-        'return F.lit(None).cast("string")',
+        "has_no_key = F.col(DELETES) & is_keyless(plan) & F.lit(not plan.deletes.told)",
+        "has_no_key = F.lit(False)",
         f"{FOLD}::test_a_delete_that_has_no_key_at_all_is_told",
+    ),
+    Mutant(
+        "fold: a record without a value alone means a row that stays",
+        "return known.filter(F.col(UNTOLD) | F.col(_ALONE))",
+        "return known.filter(F.col(UNTOLD))",
+        f"{FOLD}::test_a_delete_is_untold_where_a_row_of_its_record_stays",
+    ),
+    Mutant(
+        "fold: a row that comes late is held against deletes of before",
+        "suspects = changed if is_late(plan) else suspect_deletes(changed)",
+        "suspects = suspect_deletes(changed)",
+        f"{FOLD}::test_a_delete_is_untold_where_a_row_of_its_record_stays",
+    ),
+    Mutant(
+        "fold: a renamed column is known by its own name",
+        "made[UNAVAILABLE] = F.when(~is_deleted, _renamed(plan))",
+        "made[UNAVAILABLE] = F.when(~is_deleted, F.col(UNAVAILABLE))",
+        f"{FOLD}::test_a_value_that_did_not_come_of_a_column_that_is_renamed",
+    ),
+    Mutant(
+        "sweep: a topic that was created again is refused",
+        "if topic.topic_id != topic_id:",
+        "if False:",
+        f"{SWEEP}::test_a_record_of_before_tells_no_partition_read",
+        within="_unread",
     ),
     Mutant(
         "fold: a change event deletes beside a text in a column",

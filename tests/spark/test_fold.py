@@ -1,6 +1,5 @@
 """The fold of changes into one row a key: any order, any portions, again, and what is refused."""
 
-import json
 import os
 import random
 from dataclasses import replace
@@ -10,7 +9,7 @@ import pytest
 
 from tests.worlds.build import ID, OTHER_ID
 from tests.worlds.folds import AT, COLUMNS, SEQUENCE, Folds, at, change, place, runs_of, same
-from tideline.model.current import Deletes, Folding, Layout
+from tideline.model.current import CurrentColumn, Deletes, Folding, Layout
 from tideline.model.offsets import PartitionIdentity
 
 
@@ -164,11 +163,17 @@ def test_a_truncate_with_a_key_is_no_row(folds):
     assert folds.table().keys() == {"a", "c"}
 
 
+OF_TWO = {
+    "layout": Layout(("k", "v"), 3),
+    "deletes": Deletes(True, "op", "d", ("v",), ("k",), True),
+}
+"""Of a plan: the record's key is `k`, and the table's has `v` besides."""
+
+
 def test_a_delete_that_lacks_a_column_of_the_key_is_told(spark, tmp_path):
     """PostgreSQL tells its primary key, and null, or a fixed value, for the rest."""
-    of_two = {"layout": Layout(("k", "v"), 3), "deletes": Deletes(True, "op", "d", ("v",))}
     for number, value in enumerate((None, "")):
-        folds = Folds(spark.session, tmp_path / str(number), **of_two)
+        folds = Folds(spark.session, tmp_path / str(number), **OF_TWO)
         folds.has(change(0, "a", "c", "x", 1), change(1, "b", "c", value, 1))
         folds.fold([at(0, 2)])
         folds.has(change(2, "b", "d", value), change(3, "b", None), change(4, "c", "d", "z"))
@@ -176,21 +181,69 @@ def test_a_delete_that_lacks_a_column_of_the_key_is_told(spark, tmp_path):
         folds.has(change(5, "a", "d", value), change(6, "a", None))
         for options in ({}, {"is_anew": True}):
             result = folds.fold([at(5, 7)], **options)
-            key = json.dumps(["a", value], separators=(",", ":"))
-            assert (told(result), result.written.rows) == ([("untold", key)], 0)
+            assert (told(result), result.written.rows) == ([("untold", '{"k":"a"}')], 0)
+
+
+@pytest.mark.parametrize(
+    ("log", "is_refused"),
+    [
+        ([("c", "eu"), ("d", None), ("c", None)], True),
+        ([("c", None), ("d", None), ("c", "eu"), ("d", None)], True),
+        ([("c", "eu"), (None, None)], True),  # the delete before it was compacted away
+        ([("c", "eu"), ("d", "eu"), (None, None), ("c", "us")], False),
+        ([("d", None), (None, None), ("c", "eu")], False),  # of a row that is not in the topic
+        ([("c", ""), ("d", ""), (None, None), ("d", ""), (None, None)], False),  # sent twice
+        ([("c", "eu"), ("r", "")], False),
+    ],
+)
+@pytest.mark.slow  # 21 folds
+def test_a_delete_is_untold_where_a_row_of_its_record_stays(spark, tmp_path, log, is_refused):
+    """In whatever portions its changes come."""
+    size = len(log)
+    orders = ([range(size)], [[n] for n in range(size)], [[n] for n in reversed(range(size))])
+    for number, portions in enumerate(orders):
+        folds = Folds(spark.session, tmp_path / str(number), **OF_TWO)
+        folds.has(*(change(n, "a", op, value, 1) for n, (op, value) in enumerate(log)))
+        results = [folds.fold([at(n, n + 1) for n in portion]) for portion in portions]
+        assert any(result.refused for result in results) == is_refused, portions
 
 
 def test_a_delete_that_has_no_key_at_all_is_told(spark, tmp_path):
-    """Where the key is of other columns than the record's, nothing could be deleted by it."""
-    of_value = {"layout": Layout(("v",), 3), "deletes": Deletes(True, "op", "d", ("v",))}
-    folds = Folds(spark.session, tmp_path, **of_value)
-    folds.has(change(0, "a", "c", "x", 1), change(1, "b", "c", None, 1))
-    folds.fold([at(0, 2)])
-    folds.has(change(2, "a", "d"), change(3, "a", None))
-    assert told(folds.fold([at(2, 4)])) == [("untold", "[null]")]
-    folds.has(change(2, "a", "d", "x"))
-    folds.fold([at(2, 4)])
-    assert folds.head.live == 0
+    """Where the key is of other columns than the record's, or the record's is not decoded."""
+    of_value = {"layout": Layout(("v",), 3)}
+    for number, (more, what) in enumerate([(("v",), '{"k":"a"}'), ((), "0@2 without a key")]):
+        deletes = Deletes(True, "op", "d", more, ("k",) if more else (), bool(more))
+        folds = Folds(spark.session, tmp_path / str(number), **of_value, deletes=deletes)
+        folds.has(change(0, "a", "c", "x", 1), change(1, "b", "c", None, 1))
+        folds.fold([at(0, 2)])
+        folds.has(change(2, "a", "d"), change(3, "a", None))
+        assert told(folds.fold([at(2, 4)])) == [("untold", what)]
+        folds.has(change(2, "a", "d", "x"))
+        folds.fold([at(2, 4)])
+        assert folds.head.live == 0
+
+
+def test_a_record_without_a_value_that_deletes_nothing_is_no_row(spark, tmp_path):
+    """`deletes: {tombstone: false}`: it follows a delete, and brings no row of nulls back."""
+    deletes = Deletes(False, "op", "d", passes=True)
+    folds = Folds(spark.session, tmp_path, deletes=deletes)
+    folds.has(change(0, "a", "c", "x"), change(1, "a", "d"), change(2, "a", None))
+    folds.has(change(3, "b", "c", "y"), change(4, "b", None))
+    folds.fold([at(0, 5)])
+    assert {k: row["is_deleted"] for k, row in folds.table().items()} == {"a": True, "b": False}
+
+
+def test_a_value_that_did_not_come_of_a_column_that_is_renamed(spark, tmp_path):
+    """Typed rows name the column as they have it, and the table as it is called there."""
+    columns = (COLUMNS[0], CurrentColumn("value_v", "v", "string"), COLUMNS[2])
+    folds = Folds(spark.session, tmp_path, columns=columns)
+    folds.has(change(0, "a", "c", "long", 1), change(1, "a", "u", None, 2, lacks=["v"]))
+    for portions in ([at(0, 2)], [at(0, 1), at(1, 2)]):
+        folds.head, folds.files = Folding(), {}
+        for portion in portions:
+            folds.fold([portion])
+        row = folds.table()["a"]
+        assert (row["value_v"], row["w"], row["unavailable_columns"]) == ("long", 2, ["value_v"])
 
 
 def test_a_change_event_deletes_beside_a_text_in_a_column(spark, tmp_path):

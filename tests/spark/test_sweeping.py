@@ -172,7 +172,7 @@ def test_a_partition_that_is_not_read_to_the_end_is_not_swept(harness, spark):
         ghosts(orders)
     orders.run("three")
     for partition in range(2):
-        orders.sends(("u", 3 + partition, "later", 3), at=AT + 90_000, partition=partition)
+        orders.sends(("u", 3 + partition, "later", 3), at=AT + 120_000, partition=partition)
     assert ghosts(orders).rows == 0
 
 
@@ -255,6 +255,26 @@ def test_a_snapshot_whose_clock_went_back_keeps_what_it_has_read(harness, spark)
     assert flaws(orders) == ()
 
 
+@pytest.mark.slow
+def test_a_record_of_before_tells_no_partition_read(harness, spark):
+    """Its clock was two seconds ahead; and a topic that is created again loses what is unread."""
+    orders = Changing(harness, spark, partitions=2)
+    orders.more = {"limits": {"max_records_per_partition": 2}}
+    orders.sends(("r", 1, "a", 1), snapshot="last", at=AT)
+    orders.sends(("r", 2, "a", 2), at=AT, partition=1)
+    orders.run("one")
+    orders.sends(("u", 3, "a", 3), at=AT + 62_000, partition=1)
+    orders.sends(("r", 1, "b", 1), snapshot="last", at=AT + 60_000)
+    orders.run("two")
+    orders.sends(("r", 2, "b", 2), at=AT + 60_000, partition=1)
+    with pytest.raises(BadInput, match="1 offsets of partition 1 are not landed"):
+        ghosts(orders)
+    orders.harness.delete()
+    orders.harness.create(partitions=2)
+    with pytest.raises(BadInput, match="was created again, and no run has come since"):
+        ghosts(orders)
+
+
 def test_a_clock_that_went_back_in_one_partition_is_refused(harness, spark):
     """All that the snapshot has read there looks older than the end of the one before."""
     orders = Changing(harness, spark, partitions=2)
@@ -269,6 +289,7 @@ def test_a_clock_that_went_back_in_one_partition_is_refused(harness, spark):
         ghosts(orders)
 
 
+@pytest.mark.slow
 def test_a_change_of_a_clock_that_went_back_a_little_stays(harness, spark):
     """It came after the snapshot began, in a partition that the snapshot has not met."""
     orders = Changing(harness, spark, partitions=2)

@@ -148,7 +148,8 @@ def test_an_erasure_that_is_not_settled_is_named_wherever_somebody_looks(
     landed.ledger().update(lambda s: replace(s, erasing=replace(s.erasing, untold=("erase-1",))))
     for command in (reading, erasing, doctor):
         monkeypatch.setattr(command, "open_ledger", lambda _: landed.ledger())
-    monkeypatch.setattr(reading, "streams_in", lambda _: [landed.stream])
+    found = Namespace(streams=(landed.stream,), problems=())
+    monkeypatch.setattr(reading, "contents_in", lambda _: found)
     monkeypatch.setattr(reading._Brokers, "observed", lambda *_: (None, None))
     monkeypatch.setattr(erasing, "read_stream", lambda *_: landed.stream)
     asked = Namespace(files=["s.yaml"], file="s.yaml", stream=None, id=None)

@@ -142,7 +142,7 @@ def test_other_deletes_have_all_folded_anew():
     assert not deletes_otherwise(before, by_op, has_events=True)
     assert not deletes_otherwise(before, by_text, has_events=False)
     assert deletes_otherwise(before, by_text, has_events=True)
-    assert deletes_otherwise(before, Deletes(True, "op", "d", ("id",)), has_events=True)
+    assert deletes_otherwise(before, Deletes(True, "op", "d", passes=True), has_events=True)
 
 
 @pytest.mark.parametrize(

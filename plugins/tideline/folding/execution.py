@@ -150,10 +150,14 @@ def _folded(
 ) -> FoldResult:
     """Have Spark fold; given once more with the buckets that have to be folded anew."""
     job = _job(run, plan, {} if plan.is_anew else there, change.folder)
+    assert run.typed is not None
     result = answer_of(run, job, FoldResult)
+    if result.needs_all:
+        every = run.typed.decoded.files_at(plan.covered, plan.typed_version)
+        job = replace(job, every_file=every)
+        result = answer_of(run, job, FoldResult)
     if result.anew and not result.refused:
         log.info("folding buckets %s anew", first_few(result.anew))
-        assert run.typed is not None
         every = run.typed.decoded.files_at(plan.covered, plan.typed_version)
         job = replace(job, every_file=every, anew=result.anew)
         result = answer_of(run, job, FoldResult)

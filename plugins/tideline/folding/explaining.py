@@ -102,7 +102,7 @@ def explain_key(run: RunContext, key: Mapping[str, str | None]) -> ExplainedKey:
     names = [c.name for c in plan.columns]
     found = table_of(run).rows_with([key], [*names, *COORDINATES, IS_DELETED])
     row = found[0] if found else None
-    marks = ["is_tombstone"] if plan.deletes.tombstones else []
+    marks = ["is_tombstone"] if plan.deletes.tombstones or plan.deletes.passes else []
     marks += [column for column, _ in plan.marks]
     marks += ["op"] if plan.has_truncates else []
     sources = [c.source for c in plan.columns]
@@ -120,8 +120,8 @@ def explain_key(run: RunContext, key: Mapping[str, str | None]) -> ExplainedKey:
 
 def _is_of_row(plan: FoldPlan, change: Mapping[str, Any]) -> bool:
     """Whether a change says something of one row; as the fold has it."""
-    follows = plan.deletes.untold and plan.deletes.tombstones and change["is_tombstone"]
-    return not follows and not (plan.has_truncates and change["op"] == "t")
+    passes = plan.deletes.passes and change["is_tombstone"]
+    return not passes and not (plan.has_truncates and change["op"] == "t")
 
 
 def _change(plan: FoldPlan, folding: Folding, change: Mapping[str, Any]) -> KeyChange:

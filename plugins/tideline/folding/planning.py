@@ -27,7 +27,7 @@ from tideline.folding.rules import (
     wrong_key,
     wrong_sequence,
 )
-from tideline.folding.tables import begins_anew, section
+from tideline.folding.tables import begins_anew, section, table_of
 from tideline.landing.context import RunContext, log, now
 from tideline.ledger.state import LedgerState
 from tideline.model.current import (
@@ -90,7 +90,8 @@ def plan_fold(
     floors = sweep or standing_floors(folding.floors, decoding)
     if order == "sequence":  # a change may be newer, and come below
         floors = ()
-    is_anew |= not sweep and floors != folding.floors
+    # values of before a sweep end with it, as they do in a fold anew
+    is_anew |= floors != folding.floors and (not sweep or _has_unavailable(run))
     is_due = work.is_anything and (before or is_time(work, folding, every))
     if not (is_anew or is_due or sweep):
         return None
@@ -146,6 +147,12 @@ def plan_look(run: RunContext, state: LedgerState, *, is_exact: bool = True) -> 
     folding, topic = state.folding, _topic(run)
     if folding.layout is None:
         return None
+    table_id = table_of(run).observe().table_id
+    if table_id is not None and str(table_id) != folding.table_id:
+        raise BadInput(
+            f"stream {run.stream.stream}: the table at {section(run).table.uri} is not the one that"
+            " was folded: tideline fold FILE first"
+        )
     is_due = folding.open is not None or due(state.decoding, folding, topic).again
     if is_exact and is_due:
         raise BadInput(
@@ -178,9 +185,8 @@ def _plan(
             f" {known[0]}; nothing was folded. Next: tideline decode FILE, which says what to do"
         )
     covered = all_of(state.decoding.coverage, _topic(run))
-    has_unavailable = decode.value.unavailable is not None
     own = {*OWN_COLUMNS, *(OF_ENVELOPE if decode.value.envelope else ())}
-    own |= {UNAVAILABLE} if has_unavailable else set()
+    own |= {UNAVAILABLE} if _has_unavailable(run) else set()
     sequence = sequence_of(layout.sequence, columns)
     names = [c.name for c in sequence]
     at, head, order = now(), state.head, state.head.order_of_incarnations
@@ -196,7 +202,7 @@ def _plan(
         is_anew=is_anew,
         layout=layout,
         columns=columns_of(columns, layout.key, own, folding.columns, names),
-        has_unavailable=has_unavailable,
+        has_unavailable=_has_unavailable(run),
         has_truncates=_has_events(run),
         deletes=folding.deletes or _deletes(run, state, layout),
         eras=order.ids,
@@ -267,11 +273,19 @@ def _deletes(run: RunContext, state: LedgerState, layout: Layout) -> Deletes:
         deletes = replace(deletes, column="op", equals="d")
     elif "__deleted" in names:
         deletes = replace(deletes, column="__deleted", equals="true")
-    if _has_events(run) or deletes.column == "__deleted":
-        deletes = replace(deletes, untold=tuple(n for n in layout.key if n not in told))
+    if told and (_has_events(run) or deletes.column == "__deleted"):
+        untold = tuple(n for n in layout.key if n not in told)
+        deletes = replace(deletes, untold=untold, told=tuple(told) if untold else ())
+    passes = not deletes.tombstones or bool(deletes.untold)
+    deletes = replace(deletes, passes=passes and "is_tombstone" in names)
     if (wrong := wrong_deletes(layout.key, deletes, told)) is not None:
         raise BadInput(f"stream {run.stream.stream}: current.key: {wrong}. Nothing was folded")
     return deletes
+
+
+def _has_unavailable(run: RunContext) -> bool:
+    """Whether changes may lack values of columns."""
+    return _decode(run).value.unavailable is not None
 
 
 def _has_events(run: RunContext) -> bool:

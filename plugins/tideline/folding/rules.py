@@ -313,7 +313,7 @@ def deletes_otherwise(folding: Folding, deletes: Deletes, *, has_events: bool) -
         return False
     if folding.deletes is not None:
         return folding.deletes != deletes
-    return bool(deletes.untold) or (has_events and deletes.column != "op")
+    return deletes.passes or (has_events and deletes.column != "op")
 
 
 def wrong_sequence(names: Sequence[str], typed: Sequence[Mapping[str, object]]) -> str | None:

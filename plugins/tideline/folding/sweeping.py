@@ -44,8 +44,6 @@ _TICK = timedelta(microseconds=1)
 """Of times in a table."""
 _STEP = timedelta(seconds=30)
 """So far a clock that goes back may have gone where nothing shows it."""
-_MILLISECOND = timedelta(milliseconds=1)
-"""Of Kafka's times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,8 +231,8 @@ def _lowest(
 def _unread(run: RunContext, floors: tuple[Floor, ...], ended: datetime) -> str | None:
     """What Kafka holds that may be of the snapshot and is not landed, in words; None for nothing.
 
-    A partition is read behind the snapshot once nothing is unread there, or a record with a later
-    time comes first. An open transaction counts as unread.
+    A partition is read behind the snapshot once nothing is unread there, or a record is landed
+    whose time is clearly later. An open transaction counts as unread.
 
     Raises:
         ServiceAway: Kafka is away, or a partition does not answer.
@@ -244,11 +242,11 @@ def _unread(run: RunContext, floors: tuple[Floor, ...], ended: datetime) -> str 
     topic = run.kafka.observe([name], {}).topic(name)
     if topic is None or topic.fault or topic.refusal:
         raise ServiceAway(f"topic {name} does not answer; nothing was swept, try again")
-    if topic.topic_id != topic_id:  # that log is gone: no record of it comes any more
-        return None
+    if topic.topic_id != topic_id:
+        return f"topic {name} was created again, and no run has come since (tideline run FILE)"
     reached = {p.partition: p.next_offset for p in head.positions if p.topic_id == topic_id}
     places = [TopicPartition(name, p.partition) for p in topic.partitions]
-    later = run.kafka.offsets_at(ended + _MILLISECOND, places)
+    later = run.kafka.offsets_at(ended + _STEP, places)
     for place, seen in zip(places, topic.partitions, strict=True):
         if not seen.answered:
             raise ServiceAway(f"partition {place} does not answer; nothing was swept, try again")
@@ -270,10 +268,16 @@ def _not_read(run: RunContext, floors: tuple[Floor, ...]) -> str | None:
     assert run.typed is not None
     covered, lost = state.decoding.covered, by_identity(state.head.accepted_loss)
     quarantined = run.typed.quarantine.quarantined((), None)
-    for floor in floors:
-        place = PartitionIdentity(floor.topic_id, floor.generation, floor.partition)
-        end = max((r.end_offset for r in state.head.covered.get(place, ())), default=floor.offset)
-        whole = [OffsetRange(floor.offset, max(end, floor.offset))] if end > floor.offset else []
+    above = [
+        (floor, log, max(landed[0].start_offset, floor.offset if log == floor.identity else 0))
+        for floor in floors
+        for log, landed in state.head.covered.items()
+        if (log.topic_id, log.partition) == (floor.topic_id, floor.partition)
+        and log.generation >= floor.generation
+    ]
+    for floor, place, start in above:
+        end = state.head.covered[place][-1].end_offset
+        whole = [OffsetRange(start, end)] if end > start else []
         set_aside = [r.offsets for r in quarantined if r.identity == place]
         for what, found in (
             ("is not decoded", subtract(whole, covered.get(place, ()))),

@@ -44,6 +44,7 @@ class Dialect:
         text: The type of texts.
         contains: The function that looks for a value in an array.
         instant: The type of times that stand in no zone.
+        mapped: A list with something else in the place of each `x` in it.
         table: A table at an address; None where the engine knows tables by names only.
     """
 
@@ -51,6 +52,7 @@ class Dialect:
     text: str
     contains: str
     instant: str
+    mapped: str
     table: str | None
 
     def name(self, name: str) -> str:
@@ -63,10 +65,13 @@ class Dialect:
         return "'" + doubled.replace("'", "\\'" if self.quote == "`" else "''") + "'"
 
 
+_LAMBDA = "transform({}, x -> {})"
 DIALECTS: Mapping[Engine, Dialect] = {
-    "spark": Dialect("`", "STRING", "array_contains", "TIMESTAMP", "delta.`{}`"),
-    "duckdb": Dialect('"', "VARCHAR", "list_contains", "TIMESTAMPTZ", "delta_scan('{}')"),
-    "trino": Dialect('"', "VARCHAR", "contains", "TIMESTAMP", None),
+    "spark": Dialect("`", "STRING", "array_contains", "TIMESTAMP", _LAMBDA, "delta.`{}`"),
+    "duckdb": Dialect(
+        '"', "VARCHAR", "list_contains", "TIMESTAMPTZ", "[{1} FOR x IN {0}]", "delta_scan('{}')"
+    ),
+    "trino": Dialect('"', "VARCHAR", "contains", "TIMESTAMP", _LAMBDA, None),
 }
 
 
@@ -311,7 +316,7 @@ filled AS (
         q, plan = self.dialect.name, self.plan
         parts = [f"{q(c.source)} AS {q(c.name)}" for c in (*plan.columns, *plan.sequence)]
         parts += [q(name) for name in COORDINATES]
-        parts += [UNAVAILABLE] if plan.has_unavailable else []
+        parts += [f"{self._renamed()} AS {UNAVAILABLE}"] if plan.has_unavailable else []
         parts += [f"op = 't' AS {_TRUNCATES}"] if plan.has_truncates else []
         deletes = ["is_tombstone"] if plan.deletes.tombstones else []
         for column, said in plan.marks:
@@ -321,14 +326,22 @@ filled AS (
         parts.append(f"({self._is_of_row()}) AS {_OF_ROW}")
         return [*parts, f"{self._era()} AS {_ERA}", f"0 AS {_STANDS}"]
 
+    def _renamed(self) -> str:
+        """The columns whose values did not come, by their names in the table."""
+        names, text = self.plan.renamed, self.dialect.literal
+        if not names:
+            return UNAVAILABLE
+        cases = " ".join(f"WHEN {text(old)} THEN {text(new)}" for old, new in names.items())
+        return self.dialect.mapped.format(UNAVAILABLE, f"CASE x {cases} ELSE x END")
+
     def _is_of_row(self) -> str:
         """Whether a typed row says something of one row; as the fold has it."""
         key = " OR ".join(f"{self.dialect.name(n)} IS NOT NULL" for n in self.plan.layout.key)
         found = [f"({key})"]
         if self.plan.has_truncates:
             found.append("coalesce(op <> 't', TRUE)")
-        if self.plan.deletes.untold and self.plan.deletes.tombstones:
-            found.append("NOT is_tombstone")
+        if self.plan.deletes.passes:
+            found.append("coalesce(NOT is_tombstone, TRUE)")
         return " AND ".join(found)
 
     def _below(self) -> list[str]:
@@ -350,13 +363,14 @@ filled AS (
     def _folded(self, coverage: tuple[Coverage, ...]) -> str:
         """Whether a typed row's change was in the table when the view was made."""
         q, text = self.dialect.name, self.dialect.literal
-        return " OR ".join(
+        ranges = [
             f"(topic_id = {text(c.identity.topic_id)} AND generation = {c.identity.generation}"
             f" AND {q('partition')} = {c.identity.partition} AND {q('offset')} >= {r.start_offset}"
             f" AND {q('offset')} < {r.end_offset})"
             for c in coverage
             for r in c.intervals
-        )
+        ]
+        return " OR ".join(ranges) or "FALSE"
 
     def _lacks(self, name: str) -> str:
         """Whether a value did not come; a row of the table may name one that it was filled with."""

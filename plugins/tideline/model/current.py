@@ -106,12 +106,16 @@ class Deletes:
         column, equals: So does a change with that text in a typed column; None for no such rule.
         untold: Columns of the table's key that the record's key does not tell: a change event that
             deletes may lack their values, and the record without a value behind it has none.
+        told: Columns of the record's key, where there are such.
+        passes: Whether records without a value are there, and are of no row.
     """
 
     tombstones: bool
     column: str | None = None
     equals: str = ""
     untold: tuple[str, ...] = ()
+    told: tuple[str, ...] = ()
+    passes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +209,11 @@ class FoldPlan:
         if self.deletes.column is not None:
             found.append((self.deletes.column, self.deletes.equals))
         return tuple(dict.fromkeys(found))
+
+    @property
+    def renamed(self) -> dict[str, str]:
+        """Names in the table by those in the typed table, where they differ."""
+        return {c.source: c.name for c in self.columns if c.name != c.source}
 
     @property
     def incarnations(self) -> Incarnations:
@@ -415,8 +424,9 @@ class Folding:
     def has_old_sums(self) -> bool:
         """Whether the sums would be others today: then a fold makes every bucket anew, once."""
         is_nested = any(not isinstance(c.type, str) or c.type == "variant" for c in self.columns)
-        has_ended = self.barrier is not None  # rows stood at the record that had ended them
-        return self.sums == OLD_SUMS and (is_nested or has_ended)
+        # rows stood at the record that had ended them, and columns were named as in the typed table
+        is_other = self.barrier is not None or any(c.name != c.source for c in self.columns)
+        return self.sums == OLD_SUMS and (is_nested or is_other)
 
     def unfolded(self, decoded: Mapping[PartitionIdentity, Intervals]) -> int:
         """How many decoded offsets have changes that are not in it yet, or are others by now."""

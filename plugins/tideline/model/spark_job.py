@@ -277,6 +277,8 @@ class FoldResult:
         found: What the touched buckets held before, but for those folded anew.
         left: What they hold after.
         refused: Changes that have no place in the table; then nothing was written.
+        needs_all: Whether a delete can only be judged by all that is decoded; then nothing was
+            written either, and the job is to be given again with all files.
         anew: Buckets that have to be folded anew; then nothing was written either, and the job is
             to be given again with them.
         barrier: The last change that said that all rows are gone, those before it included.
@@ -290,6 +292,7 @@ class FoldResult:
     found: tuple[BucketState, ...] = ()
     left: tuple[BucketState, ...] = ()
     refused: tuple[Refusal, ...] = ()
+    needs_all: bool = False
     anew: tuple[int, ...] = ()
     barrier: Barrier | None = None
     error: str | None = None

@@ -30,7 +30,8 @@ IS_TRUNCATE, FOLLOWS = "_tideline_is_truncate", "_tideline_follows"
 ORDER, NEW, OLDEST = "_tideline_order", "_tideline_new_", "_tideline_oldest"
 FIRST, LAST = "_tideline_low", "_tideline_high"
 FILLED, GONE, _LAST = "_tideline_filled_", "_tideline_gone", "_tideline_last"
-CAME, UNTOLD = "_tideline_came", "_tideline_untold"
+DELETES, RECORD_KEY = "_tideline_deletes", "_tideline_record_key"
+UNTOLD = "_tideline_untold"
 _UNSET = {"string": "''", "boolean": "false", "binary": "X''", "date": "DATE '1970-01-01'"}
 _UNSET |= {"timestamp": "timestamp_seconds(0)", "timestamp_ntz": "TIMESTAMP_NTZ '1970-01-01 0:0:0'"}
 """What Debezium writes for a value that it was not told, in a column that is never null; else 0."""
@@ -39,7 +40,7 @@ _UNSET |= {"timestamp": "timestamp_seconds(0)", "timestamp_ntz": "TIMESTAMP_NTZ 
 def typed_schema(plan: FoldPlan) -> StructType:
     """What is read of the typed table."""
     own = [*COORDINATES, *(name for name, _ in plan.marks)]
-    own += ["is_tombstone"] if plan.deletes.tombstones else []
+    own += ["is_tombstone"] if plan.deletes.tombstones or plan.deletes.passes else []
     own += [UNAVAILABLE] if plan.has_unavailable else []
     own += [c.source for c in plan.sequence]
     rows = {c.source: c.type for c in plan.columns}
@@ -71,19 +72,19 @@ def changes(plan: FoldPlan) -> Transform:
             if column.name not in plan.layout.key:
                 made[column.name] = F.when(~is_deleted, F.col(column.source))
         if plan.has_unavailable:
-            made[UNAVAILABLE] = F.when(~is_deleted, F.col(UNAVAILABLE))
+            made[UNAVAILABLE] = F.when(~is_deleted, _renamed(plan))
         made |= {c.name: F.col(c.source) for c in plan.sequence}
         made[IS_DELETED] = is_deleted
         is_truncate = F.col("op") == "t" if plan.has_truncates else F.lit(False)
         made[IS_TRUNCATE] = F.coalesce(is_truncate, F.lit(False))
-        # the record without a value behind a change event that deletes, where it tells no key
-        is_other = bool(plan.deletes.untold) and plan.deletes.tombstones
-        made[FOLLOWS] = F.col("is_tombstone") if is_other else F.lit(False)
-        names = [*row_columns(plan), IS_TRUNCATE, FOLLOWS]
-        if plan.deletes.untold:
-            made[CAME] = ~_deletes(plan)
-            made[UNTOLD] = _deletes(plan) & ~made[FOLLOWS] & ~made[IS_TRUNCATE] & _is_unset(plan)
-            names += [CAME, UNTOLD]
+        passes = F.col("is_tombstone") if plan.deletes.passes else F.lit(False)
+        made[FOLLOWS] = F.coalesce(passes, F.lit(False))
+        made[DELETES] = _says_deleted(plan) & ~made[IS_TRUNCATE]
+        names = [*row_columns(plan), IS_TRUNCATE, FOLLOWS, DELETES]
+        if plan.deletes.told:
+            made[RECORD_KEY] = F.to_json(F.struct(*plan.deletes.told))
+            made[UNTOLD] = made[DELETES] & _is_unset(plan)
+            names += [RECORD_KEY, UNTOLD]
         chosen = rows.select(*(made.get(name, F.col(name)).alias(name) for name in names))
         return chosen.withColumns({BUCKET: bucket_of(plan), ORDER: order_of(plan)})
 
@@ -92,6 +93,26 @@ def changes(plan: FoldPlan) -> Transform:
 
 def _is_deleted(plan: FoldPlan) -> Column:
     return _deletes(plan) | is_below(plan, plan.floors, F.col)
+
+
+def _renamed(plan: FoldPlan) -> Column:
+    """The columns whose values did not come, by their names in the table."""
+    names = plan.renamed
+    if not names:
+        return F.col(UNAVAILABLE)
+    known = F.create_map(*(F.lit(part) for pair in names.items() for part in pair))
+    return F.transform(
+        F.col(UNAVAILABLE), lambda one: F.coalesce(F.try_element_at(known, one), one)
+    )
+
+
+def _says_deleted(plan: FoldPlan) -> Column:
+    """Whether a change event says by itself that its row is gone."""
+    if plan.has_truncates:
+        return F.coalesce(F.col("op") == "d", F.lit(False))
+    if plan.deletes.column != "__deleted":
+        return F.lit(False)
+    return F.coalesce(F.col("__deleted").cast("string") == plan.deletes.equals, F.lit(False))
 
 
 def _deletes(plan: FoldPlan) -> Column:
@@ -292,8 +313,6 @@ def newest(plan: FoldPlan) -> Transform:
         F.max(F.struct(era.alias("era"), (-F.col("partition")).alias("place"))).alias(FIRST),
         F.max(F.struct(era.alias("era"), F.col("partition").alias("place"))).alias(LAST),
     ]
-    if plan.deletes.untold:
-        aggregates += [F.max(name).alias(name) for name in (CAME, UNTOLD)]
     if plan.has_unavailable:
         aggregates.append(F.max(F.when(F.col(IS_DELETED), order)).alias(GONE))
     for name in fillable(plan):

@@ -6,17 +6,19 @@ bucket has to be folded anew. So old sums are held against the ledger's before a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tideline.folding.spark.changes import (
+    DELETES,
     IS_TRUNCATE,
-    UNTOLD,
+    RECORD_KEY,
     changes,
     current_schema,
     is_keyless,
@@ -30,6 +32,7 @@ from tideline.folding.spark.changes import (
 from tideline.folding.spark.making import Made, keep, of_all, of_few, refusals
 from tideline.folding.spark.merging import beside, last_truncate
 from tideline.folding.spark.sums import bucket_states, bucket_sums, looked_at, standing_sums
+from tideline.folding.spark.untold import is_late, suspect_deletes, untold_deletes
 from tideline.model.current import BUCKET, Barrier, FoldPlan, Refusal, differing
 from tideline.model.decoding import UNAVAILABLE
 from tideline.model.offsets import CoordinateRange, partition_counts
@@ -40,6 +43,7 @@ from tideline.spark.stored_rows import read_files
 
 _FEW = 300_000
 """So many changes are sent to every task."""
+_MOST_NAMED = 5
 _FEW_FILES = 8
 """A bucket with more files than these gets one in their place."""
 
@@ -60,9 +64,7 @@ def _look(spark: SparkSession, job: FoldJob) -> FoldResult:
     """What stands in every bucket, and what its changes alone would make of it."""
     plan = job.plan
     changed = _changes(spark, job, job.typed_files, plan.ranges)
-    report, truncates = _counted(plan, changed)
-    if truncates:
-        report = _with_barrier(report, plan, changed)
+    report, _ = _judged(spark, job, changed)
     if report.refused:
         return report
     keyed, there = changed.filter(is_of_row(plan)), {b.bucket for b in job.current_files}
@@ -83,10 +85,8 @@ def _fold(spark: SparkSession, job: FoldJob, kept: ExitStack) -> FoldResult:
     if plan.is_anew:
         anew = {*range(plan.layout.buckets)}
     changed = _changes(spark, job, job.typed_files, plan.ranges)
-    report, truncates = _counted(plan, changed)
-    if truncates:
-        report = _with_barrier(report, plan, changed)
-    if report.refused:
+    report, truncates = _judged(spark, job, changed)
+    if report.refused or report.needs_all:
         return report
     keyed = changed.filter(is_of_row(plan))
     latest = keyed.transform(newest(plan))
@@ -115,33 +115,38 @@ def _fold(spark: SparkSession, job: FoldJob, kept: ExitStack) -> FoldResult:
     return _written(job, made, report, touched)
 
 
+def _judged(spark: SparkSession, job: FoldJob, changed: DataFrame) -> tuple[FoldResult, int]:
+    """A report before anything is made; and how many changes say that all rows are gone."""
+    plan = job.plan
+    report, truncates = _counted(plan, changed)
+    if truncates:
+        report = _with_barrier(report, plan, changed)
+    everything = partial(_everything, spark, job, changed)
+    return _with_untold(report, plan, changed, everything), truncates
+
+
 def _counted(plan: FoldPlan, changed: DataFrame) -> tuple[FoldResult, int]:
     """A report with the changes counted; and how many of them say that all rows are gone."""
+    # where the record's key is decoded, it says whether a row of it stays
+    has_no_key = F.col(DELETES) & is_keyless(plan) & F.lit(not plan.deletes.told)
     counts = [
         F.count(F.lit(1)).alias("rows"),
         F.count_if(is_keyless(plan)).alias("keyless"),
         F.count_if(F.col(IS_TRUNCATE)).alias("truncates"),
-        _untold(plan).alias("untold"),
         F.max(F.when(is_unordered(plan), key_text(plan))).alias("unordered"),
+        F.max(F.when(has_no_key, F.concat_ws("@", "partition", "offset"))).alias("no_key"),
     ]
     (found,) = changed.agg(*counts).collect()
     names = ", ".join(c.source for c in plan.sequence)
     refused = list[Refusal]()
     if found["unordered"] is not None:
         refused.append(Refusal("unordered", f"{found['unordered']} without {names}"))
+    if found["no_key"] is not None:
+        refused.append(Refusal("untold", f"{found['no_key']} without a key"))
     if plan.barrier is not None:
         refused += _unplaced(plan, [plan.barrier.topic_id])
-    if found["untold"] is not None:
-        refused.append(Refusal("untold", found["untold"]))
     report = FoldResult(changes=found["rows"], keyless=found["keyless"], barrier=plan.barrier)
     return replace(report, refused=tuple(refused)), found["truncates"]
-
-
-def _untold(plan: FoldPlan) -> Column:
-    """A change event that deletes, and has no key at all; null for none."""
-    if not plan.deletes.untold:
-        return F.lit(None).cast("string")
-    return F.max(F.when(F.col(UNTOLD) & is_keyless(plan), key_text(plan)))
 
 
 def _unplaced(plan: FoldPlan, topic_ids: Sequence[str]) -> tuple[Refusal, ...]:
@@ -184,6 +189,41 @@ def _with_barrier(report: FoldResult, plan: FoldPlan, changed: DataFrame) -> Fol
         return replace(report, refused=(*report.refused, *unplaced))
     found = [last_truncate(changed), *([] if plan.barrier is None else [plan.barrier])]
     return replace(report, barrier=max(found, key=lambda b: _place(plan, b)))
+
+
+def _everything(spark: SparkSession, job: FoldJob, changed: DataFrame) -> DataFrame | None:
+    """All changes that are decoded; None where the job does not say in which files they are."""
+    if job.plan.is_anew or job.is_look:
+        return changed
+    if not job.every_file:
+        return None
+    return _changes(spark, job, job.every_file, job.plan.covered)
+
+
+def _with_untold(
+    report: FoldResult,
+    plan: FoldPlan,
+    changed: DataFrame,
+    all_changes: Callable[[], DataFrame | None],
+) -> FoldResult:
+    """With a delete that may name another key than its row's, or what has to be read to know.
+
+    Args:
+        all_changes: Gives all that is decoded; None where the job does not say which files.
+    """
+    if not plan.deletes.told:
+        return report
+    suspects = changed if is_late(plan) else suspect_deletes(changed)
+    keys = suspects.select(RECORD_KEY).distinct()
+    if keys.isEmpty():
+        return report
+    everything = all_changes()
+    if everything is None:
+        return replace(report, needs_all=True)
+    history = everything.join(keys, RECORD_KEY, "left_semi")
+    rows = untold_deletes(plan, history, report.barrier).limit(_MOST_NAMED).collect()
+    refused = (Refusal("untold", row[RECORD_KEY]) for row in rows)
+    return replace(report, refused=(*report.refused, *refused))
 
 
 def _place(plan: FoldPlan, barrier: Barrier) -> tuple[Any, ...]:

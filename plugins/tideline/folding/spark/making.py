@@ -135,8 +135,7 @@ def refusals(sums: Sequence[Row]) -> tuple[Refusal, ...]:
         sums: As of `bucket_sums`.
     """
     moved = [Refusal("moved", row["moved"]) for row in sums if row["moved"] is not None]
-    untold = [Refusal("untold", row["untold"]) for row in sums if row["untold"] is not None]
-    return (*moved[:_MOST_SHOWN], *untold[:_MOST_SHOWN])
+    return tuple(moved[:_MOST_SHOWN])
 
 
 def keep(rows: DataFrame, kept: ExitStack) -> DataFrame:

@@ -13,14 +13,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tideline.folding.spark.changes import (
-    CAME,
     FILLED,
     GONE,
     IS_TRUNCATE,
     NEW,
     OLDEST,
     ORDER,
-    UNTOLD,
     current_schema,
     era_of,
     fillable,
@@ -162,16 +160,6 @@ def has_moved(plan: FoldPlan) -> Column:
     both = F.col(HAS_OLD) & new("offset").isNotNull()
     is_same = era_of(plan, old) == era_of(plan, new)
     return F.coalesce(both & is_same & (old("partition") != new("partition")), F.lit(False))
-
-
-def is_untold(plan: FoldPlan) -> Column:
-    """Whether a delete may name another key than its row's: it lacks values, and deletes nothing.
-
-    Where the key has a row, or a change in hand is one, what looks as if it had not come is told.
-    """
-    if not plan.deletes.untold:
-        return F.lit(False)
-    return F.coalesce(F.col(UNTOLD) & ~F.col(CAME) & ~F.col(HAS_OLD), F.lit(False))
 
 
 def is_in_doubt(plan: FoldPlan, barrier: Barrier | None) -> Column:

@@ -14,7 +14,6 @@ from tideline.folding.spark.merging import (
     has_moved,
     is_dropped,
     is_in_doubt,
-    is_untold,
     merged,
     new,
     old,
@@ -57,7 +56,6 @@ def looked_at(plan: FoldPlan, pairs: DataFrame, barrier: Barrier | None) -> Data
         F.when(F.col(HAS_OLD), _hash(plan, before)).alias("found_hash"),
         old(IS_DELETED).alias("found_gone"),
         F.when(moved, key_text(plan)).alias("moved"),
-        F.when(is_untold(plan), key_text(plan)).alias("untold"),
         (is_in_doubt(plan, barrier) if plan.has_unavailable else F.lit(False)).alias("doubted"),
     )
     after = {n: F.col(n) for n in names}
@@ -66,7 +64,7 @@ def looked_at(plan: FoldPlan, pairs: DataFrame, barrier: Barrier | None) -> Data
 
 
 def bucket_sums(looked: DataFrame) -> Sequence[Row]:
-    """A row a bucket: its sums before and after, keys that keep it back, rows that are in doubt.
+    """A row a bucket: its sums before and after, a key that has moved, how many rows are in doubt.
 
     Args:
         looked: As `looked_at` gives it.
@@ -86,9 +84,7 @@ def _looks() -> list[Column]:
     return [
         *_sums("found"),
         *_sums("left"),
-        # one each: a set of them would take Spark's slow way through all rows
-        F.max("moved").alias("moved"),
-        F.max("untold").alias("untold"),
+        F.max("moved").alias("moved"),  # a set would take Spark's slow way through all rows
         F.count_if("doubted").alias("doubted"),
     ]
 
