@@ -174,9 +174,21 @@ MUTANTS = (
     ),
     Mutant(
         "expectations: what cannot be worked out is null",
-        'spark.conf.set(_ANSI, "false")',
-        "pass",
+        'return F.try_add(day, F.expr(sql).cast("int")) == F.lit(_THIRD_DAY)',
+        "return F.expr(sql)",
         f"{EXPECT}::test_what_cannot_be_worked_out_is_null",
+    ),
+    Mutant(
+        "expectations: the optimizer takes nothing out of what is tried",
+        'F.date_from_unix_date(F.col(_IS_ASKED).cast("int"))',
+        "F.lit(date(1970, 1, 2))",
+        "tests/spark/test_conditions.py::test_what_cannot_be_worked_out_is_null",
+    ),
+    Mutant(
+        "decoding: a constant that Spark does not take is a rule's",
+        'if is_constant or (condition or "").startswith("INVALID_FORMAT"):',
+        "if False:",
+        f"{EXPECT}::test_what_spark_fails_for_is_told_by_the_rules_name",
     ),
     Mutant(
         "expectations: deletes are not asked",

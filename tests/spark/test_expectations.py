@@ -85,21 +85,35 @@ def test_a_row_that_fails_goes_to_quarantine_with_the_names(spark, tmp_path, off
         "element_at(array(1), 5) > 0",
         "id + 9223372036854775807 + id > 0 and null",
         "value::timestamp > timestamp",
+        "id * 1000 <= 1000000",
+        "cast(id as int) < 100",
+        "-(-id - 2) < 0",
+        "timestamp_millis(id) <= timestamp + interval 1 day",
+        "element_at(split(value, ','), (id - id)::int) = 'a'",
+        "if(id + 1 > 0, null, true)",
+        "raise_error(value) = 1",
     ],
 )
 def test_what_cannot_be_worked_out_is_null(spark, tmp_path, sql):
     """It fails the row, and never the job."""
-    result, _, bad = held(spark, tmp_path, order(7, value="abc"), rule=sql)
+    result, _, bad = held(spark, tmp_path, order(2**63 - 1, value="abc"), rule=sql)
     assert (result.failed, bad) == ({"rule": 1}, [(0, "fails rule")])
     assert spark.session.conf.get("spark.sql.ansi.enabled") == "true"
 
 
-def test_what_spark_fails_for_is_told_by_the_rules_name(spark, tmp_path):
-    """An index of 0 is an error in each mode: of the condition, and of no service."""
-    rules = {"other": "id >= 0", "nth": "element_at(split(value, ','), id::int) = 'a'"}
-    expect = tuple(Expectation(name, sql, "count") for name, sql in rules.items())
-    job = job_of(tmp_path, [order(1, value="a"), order(0)], [PART], expect=expect)
-    with pytest.raises(BadInput, match=r"decode.expect \(nth\): .*INVALID_INDEX_OF_ZERO"):
+@pytest.mark.parametrize(
+    ("sql", "why"),
+    [
+        ("value like 'a/b' escape '/'", "ESC_IN_THE_MIDDLE"),
+        ("date_format(timestamp, 'bb') = ''", "Unknown pattern letter"),
+        ("from_utc_timestamp(timestamp, 'Nowhere') > timestamp", "INVALID_TIMEZONE"),
+    ],
+)
+def test_what_spark_fails_for_is_told_by_the_rules_name(spark, tmp_path, sql, why):
+    """A constant that is none, which Spark looks at while it compiles: it is of no service."""
+    expect = (Expectation("other", "id >= 0", "count"), Expectation("wrong", sql, "count"))
+    job = job_of(tmp_path, [order(1)], [PART], expect=expect, offsets=1_000_000)
+    with pytest.raises(BadInput, match=rf"decode.expect \(wrong\): .*{why}"):
         decoded(spark, job)
 
 

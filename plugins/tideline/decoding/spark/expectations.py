@@ -4,15 +4,16 @@ A condition is Spark's SQL over the typed table's columns. It has to say the sam
 time: the quarantine is written by a second pass, and a clear makes the rows anew. So whatever
 depends on the time, on chance or on other rows is refused.
 
-A condition that cannot be worked out, as a division by zero, is null: conditions are resolved
-without ANSI mode, whatever the session has.
+A condition that cannot be worked out, as a division by zero or a sum that is too large, is null.
+Conditions are resolved in ANSI mode, in which Spark raises an error rather than giving a wrong
+value; the error is caught around the condition. The session has that mode (`PINNED`).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from datetime import date
 from functools import reduce
 from operator import add, and_
 from typing import Any, cast
@@ -28,7 +29,7 @@ from tideline.model.decoding import UNAVAILABLE, DecodePlan, ErrorClass, Expecta
 from tideline.spark.coordinates import Transform
 
 FAILED: ErrorClass = "expectation"
-_ANSI = "spark.sql.ansi.enabled"
+_THIRD_DAY = date(1970, 1, 3)
 _BEFORE, _IS_ASKED, _FAILED = "so far {}", "is asked", "failed_expectations"
 """Names of columns while conditions are resolved; no column of a Delta table may have a space."""
 _NOW = re.compile(
@@ -61,7 +62,7 @@ def hold_against(plan: DecodePlan, columns: list[Column], is_gone: Column) -> Tr
 
     def condition(rule: Expectation) -> Column:
         passes = F.lit(rule.on_null == "pass")
-        return F.coalesce(F.expr(rule.sql), passes if lacks is None else passes | lacks)
+        return F.coalesce(tried(rule.sql), passes if lacks is None else passes | lacks)
 
     def transform(rows: DataFrame) -> DataFrame:
         there = {_BEFORE.format(name): name for name in rows.columns}
@@ -69,10 +70,9 @@ def hold_against(plan: DecodePlan, columns: list[Column], is_gone: Column) -> Tr
         wide = rows.select(*(F.col(n).alias(b) for b, n in there.items()), is_asked, *columns)
         bits = [F.when(condition(rule), 0).otherwise(1 << n) for n, rule in enumerate(plan.expect)]
         failed = F.when(F.col(_IS_ASKED), reduce(Column.bitwiseOR, bits)).otherwise(0)
-        with _without_ansi(rows.sparkSession):
-            rows = wide.select(
-                *(F.col(b).alias(n) for b, n in there.items()), failed.cast("long").alias(_FAILED)
-            )
+        rows = wide.select(
+            *(F.col(b).alias(n) for b, n in there.items()), failed.cast("long").alias(_FAILED)
+        )
         barring = [(n, rule) for n, rule in enumerate(plan.expect) if rule.on_fail != "count"]
         is_barred = _fails(*(n for n, _ in barring))
         names = [F.when(_fails(n), F.lit(rule.name)) for n, rule in barring]
@@ -85,6 +85,17 @@ def hold_against(plan: DecodePlan, columns: list[Column], is_gone: Column) -> Tr
         return rows.withColumns(told) if barring else rows
 
     return transform
+
+
+def tried(sql: str) -> Column:
+    """A condition, and null where an exception is raised while it is worked out.
+
+    Of a day and a number, `try_add` is Spark's `TryEval`: it catches whatever its arguments raise.
+    Spark's optimizer moves parts of them elsewhere, ahead of it: so the condition has to stand in a
+    branch of CASE, and the day may not be a constant.
+    """
+    day = F.date_from_unix_date(F.col(_IS_ASKED).cast("int"))
+    return F.try_add(day, F.expr(sql).cast("int")) == F.lit(_THIRD_DAY)
 
 
 def counts(plan: DecodePlan, *, of_bad: bool) -> list[Column]:
@@ -154,14 +165,13 @@ def _refused(rows: DataFrame, conditions: Sequence[str], *, is_known: bool) -> s
                 " the column timestamp, Kafka's time of the record"
             )
     try:
-        with _without_ansi(rows.sparkSession):
-            columns = [F.expr(sql).alias(f"c{n}") for n, sql in enumerate(conditions)]
-            for field in rows.select(*columns).schema:
-                if not isinstance(field.dataType, BooleanType):
-                    kind = field.dataType.simpleString()
-                    return f"it is of type {kind}; allowed: a condition, true or false"
-            met = rows.filter(reduce(and_, map(F.expr, conditions)))  # neither sums nor windows
-            _ = met.schema
+        columns = [F.expr(sql).alias(f"c{n}") for n, sql in enumerate(conditions)]
+        for field in rows.select(*columns).schema:
+            if not isinstance(field.dataType, BooleanType):
+                kind = field.dataType.simpleString()
+                return f"it is of type {kind}; allowed: a condition, true or false"
+        met = rows.filter(reduce(and_, map(F.expr, conditions)))  # neither sums nor windows
+        _ = met.schema
     except PySparkException as error:
         if not (is_known or isinstance(error, ParseException)):
             return None
@@ -175,18 +185,3 @@ def _refused(rows: DataFrame, conditions: Sequence[str], *, is_known: bool) -> s
     if not plan.subqueriesAll().isEmpty():
         return "it asks other tables, which change; allowed: columns' values"
     return None
-
-
-@contextmanager
-def _without_ansi(spark: SparkSession) -> Iterator[None]:
-    """Resolve expressions such that what cannot be worked out is null.
-
-    Spark Connect resolves a plan once it is executed: there, the session stays so.
-    """
-    before = str(spark.conf.get(_ANSI))
-    spark.conf.set(_ANSI, "false")
-    try:
-        yield
-    finally:
-        if not is_remote():
-            spark.conf.set(_ANSI, before)
