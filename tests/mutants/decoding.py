@@ -6,6 +6,7 @@ CUT_OFF = "tests/integration/test_decoding_cut_off.py"
 EXPECT = "tests/spark/test_expectations.py"
 PAIRS = "tests/integration/test_decoding.py"
 BESIDE = "tests/integration/test_decoding_beside.py"
+REFUSED = "tests/spark/test_conditions.py::test_which_are_refused"
 RULES = "tests/unit/test_decoding_rules.py"
 MUTANTS = (
     Mutant(
@@ -207,6 +208,54 @@ MUTANTS = (
         "if not plan.deterministic():",
         "if False:",
         f"{EXPECT}::test_which_conditions_are_refused",
+    ),
+    Mutant(
+        "expectations: now is refused, however it is spelt",
+        "if _UNSTEADY.fullmatch(part.name):",
+        "if False:",
+        REFUSED,
+    ),
+    Mutant(
+        "expectations: a text that Spark takes for now is refused",
+        "if part.is_moving:",
+        "if False:",
+        REFUSED,
+    ),
+    Mutant(
+        "expectations: a literal that the parser takes for now is refused",
+        "        if _has_literal_of_now(rows, sql):",
+        "        if False:",
+        REFUSED,
+    ),
+    Mutant(
+        "expectations: what may take all memory is refused",
+        "if part.is_long:",
+        "if False:",
+        REFUSED,
+    ),
+    Mutant(
+        "expectations: days that wrap are refused",
+        "if part.may_wrap:",
+        "if False:",
+        REFUSED,
+    ),
+    Mutant(
+        "expectations: what makes other rows is refused",
+        "if not plan.child().children().isEmpty():",
+        "if False:",
+        REFUSED,
+    ),
+    Mutant(
+        "expectations: a constant that is no pattern is refused",
+        "if not part.matches(met.sparkSession):",
+        "if False:",
+        REFUSED,
+    ),
+    Mutant(
+        "expectations: without columns, now is refused by its name",
+        "if not is_resolved and (found",
+        "if False and (found",
+        "tests/spark/test_conditions.py::test_what_is_refused_without_columns",
     ),
     Mutant(
         "decode: more bad records than allowed halt, also where they were decoded before",

@@ -1,6 +1,7 @@
-"""Conditions of all kinds: what each is of a row that is hostile."""
+"""Conditions of all kinds: what each is of a row that is hostile, and which are refused."""
 
 import json
+import re
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -8,7 +9,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import functions as F
 
-from tideline.decoding.spark.expectations import tried
+from tideline.decoding.spark.expectations import refusals, tried
+from tideline.model.decoding import Expectation
 from tideline.spark.session import compile_plans
 
 CONDITIONS = json.loads((Path(__file__).parents[1] / "data" / "conditions.json").read_text())
@@ -38,6 +40,13 @@ ROW = {
     "user int": None,
 }
 """A row whose values are at the ends of their types, or are none of what a function takes."""
+SAID = {
+    "now": "says something else at another time",
+    "chance": "depends on chance",
+    "tables": "asks other tables|TABLE_OR_VIEW_NOT_FOUND",
+    "memory": "may take all memory",
+    "Spark": "",
+}
 
 
 @pytest.fixture
@@ -59,3 +68,26 @@ def test_what_cannot_be_worked_out_is_null(spark, rows, is_compiled):
         if is_ is not expected
     ]
     assert not wrong
+
+
+def test_which_are_refused(spark, rows):
+    """By what Spark has made of each, however it is spelt."""
+    kinds = [(sql, SAID[k]) for k, texts in CONDITIONS["refused"].items() for sql in texts]
+    taken = [*CONDITIONS["null"], *CONDITIONS["true"]]
+    rules = [Expectation(f"r{n}", sql, "count") for n, (sql, _) in enumerate(kinds)]
+    rules += [Expectation(f"t{n}", sql, "count") for n, sql in enumerate(taken)]
+    found = dict(refusals(spark.session, rows.schema, rules))
+    wrong = [
+        (sql, found.get(n))
+        for n, (sql, said) in enumerate(kinds)
+        if n not in found or not re.search(said, found[n])
+    ]
+    wrong += [(rules[n].sql, why) for n, why in found.items() if n >= len(kinds)]
+    assert not wrong
+
+
+def test_what_is_refused_without_columns(spark):
+    """The text is all that there is."""
+    texts = ["timestamp > now()", "d < date 'today'", "nosuch > 0", "no_such(nosuch) = 'now()'"]
+    rules = [Expectation(f"r{n}", sql, "count") for n, sql in enumerate(texts)]
+    assert [n for n, _ in refusals(spark.session, None, rules)] == [0, 1]

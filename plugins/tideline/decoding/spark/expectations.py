@@ -2,7 +2,7 @@
 
 A condition is Spark's SQL over the typed table's columns. It has to say the same of a row each
 time: the quarantine is written by a second pass, and a clear makes the rows anew. So whatever
-depends on the time, on chance or on other rows is refused.
+depends on the time, on chance or on other rows is refused, by what Spark has made of the text.
 
 A condition that cannot be worked out, as a division by zero or a sum that is too large, is null.
 Conditions are resolved in ANSI mode, in which Spark raises an error rather than giving a wrong
@@ -11,8 +11,10 @@ value; the error is caught around the condition. The session has that mode (`PIN
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 from functools import reduce
 from operator import add, and_
@@ -26,6 +28,7 @@ from pyspark.sql.utils import is_remote
 
 from tideline.decoding.spark.fields import ERROR, ERROR_CLASS
 from tideline.model.decoding import UNAVAILABLE, DecodePlan, ErrorClass, Expectation
+from tideline.model.wording import shown
 from tideline.spark.coordinates import Transform
 
 FAILED: ErrorClass = "expectation"
@@ -37,8 +40,22 @@ _NOW = re.compile(
     r"|unix_timestamp) *\( *\)",
     re.IGNORECASE,
 )
-"""Functions that say something else at another time, or to another user."""
+"""Functions that say something else at another time, or to another user, where nobody can ask
+what Spark makes of a text: on Spark Connect, or without columns."""
 _QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`")
+_UNSTEADY = re.compile(r"Now|Current\w+|LocalTime\w*|SparkVersion|AesEncrypt")
+"""The same as classes of expressions; AES begins with random bytes."""
+_MOVING = re.compile(r"(?<!\w)(?:now|today|tomorrow|yesterday)(?![a-z`])", re.IGNORECASE)
+"""Texts that Spark takes for a time of now."""
+_SPELLS = re.compile(rf"{_MOVING.pattern}|\\\\|\\(?!['\"])", re.IGNORECASE)
+_OF_RECORDS = ("AttributeReference", "NamedLambdaVariable")
+_PATTERNS = re.compile(r"RLike|RegExp\w+|StringSplit")
+_DAYS = "ExtractANSIIntervalDays"
+_LONG = {
+    **dict.fromkeys(("FormatString", "StringSpace"), 0),
+    **dict.fromkeys(("StringRepeat", "ArrayRepeat", "StringLPad", "StringRPad"), 1),
+}
+"""What may take all memory, and which argument says how much; of a sequence, each one does."""
 
 
 HALTING = ""
@@ -158,12 +175,9 @@ def refusals(
 
 def _refused(rows: DataFrame, conditions: Sequence[str], *, is_known: bool) -> str | None:
     """Why one of the conditions cannot be used; all together take Spark as long as one."""
-    for sql in conditions:
-        if found := _NOW.search(_QUOTED.sub("''", sql)):
-            return (
-                f"{found[0]} says something else at another time, and rows are made anew; allowed:"
-                " the column timestamp, Kafka's time of the record"
-            )
+    is_resolved = is_known and not is_remote()
+    if unsteady := _unsteady_text(rows, conditions, is_resolved=is_resolved):
+        return _is_unsteady(unsteady)
     try:
         columns = [F.expr(sql).alias(f"c{n}") for n, sql in enumerate(conditions)]
         for field in rows.select(*columns).schema:
@@ -177,11 +191,138 @@ def _refused(rows: DataFrame, conditions: Sequence[str], *, is_known: bool) -> s
             return None
         text = str(error).strip().splitlines()[0].rstrip(";")
         return f"Spark refuses it: {text[:500]}"
-    if is_remote():
-        return None
-    plan = cast(Any, met)._jdf.queryExecution().analyzed()
+    return _refused_as_resolved(cast(Any, met)) if is_resolved else None
+
+
+def _refused_as_resolved(met: Any) -> str | None:
+    plan = met._jdf.queryExecution().analyzed()
     if not plan.deterministic():
         return "it depends on chance or on Spark, and rows are made anew; allowed: columns' values"
     if not plan.subqueriesAll().isEmpty():
         return "it asks other tables, which change; allowed: columns' values"
+    if not plan.child().children().isEmpty():
+        return "it makes other rows of a row; allowed: a condition"
+    for part in _Part.read(iter(json.loads(plan.condition().toJSON()))).all():
+        if _UNSTEADY.fullmatch(part.name):
+            return _is_unsteady(part.name)
+        if part.is_moving:
+            return _is_unsteady("a text as 'now'")
+        if part.is_long:
+            return f"{part.name} may take all memory; allowed: a length that no record names"
+        if part.may_wrap:
+            return f"{part.name} wraps where it is too large; allowed: day + n * interval 1 day"
+        if not part.matches(met.sparkSession):
+            return f"{part.name} gets no regular expression: {shown(part.inner[1].facts['value'])}"
     return None
+
+
+def _is_unsteady(what: str) -> str:
+    return (
+        f"{what} says something else at another time, or to another Spark or user, and rows are"
+        " made anew; allowed: the column timestamp, Kafka's time of the record"
+    )
+
+
+def _unsteady_text(rows: DataFrame, conditions: Sequence[str], *, is_resolved: bool) -> str | None:
+    """What in a text says something else at another time.
+
+    Args:
+        is_resolved: Whether what Spark makes of functions is looked at as well.
+    """
+    for sql in conditions:
+        if not is_resolved and (found := _NOW.search(_QUOTED.sub("''", sql))):
+            return found[0]
+        if _has_literal_of_now(rows, sql):
+            return "a literal as 'now'"
+    return None
+
+
+def _has_literal_of_now(rows: DataFrame, sql: str) -> bool:
+    """Whether a literal, as `date 'today'`, depends on the time: once parsed, it is a constant.
+
+    With another word in place of that one, and of what may spell it, it is no literal.
+    """
+    other = _SPELLS.sub("never", sql)
+    try:
+        _ = other == sql or rows.select(F.expr(other)).schema
+    except PySparkException as error:
+        return error.getCondition() == "INVALID_TYPED_LITERAL"
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """An expression as Spark has resolved it.
+
+    Args:
+        name: Its class.
+        facts: What Spark writes of it.
+        inner: The expressions that it is made of.
+    """
+
+    name: str
+    facts: Mapping[str, Any]
+    inner: tuple[_Part, ...]
+
+    @classmethod
+    def read(cls, nodes: Iterator[Mapping[str, Any]]) -> _Part:
+        """Take an expression off a list in which each stands before its own ones."""
+        node = next(nodes)
+        name = str(node["class"]).rpartition(".")[2]
+        return cls(name, node, tuple(cls.read(nodes) for _ in range(node["num-children"])))
+
+    def all(self, *, but_times: bool = False) -> Iterator[_Part]:
+        """It and all within; or without those that make a time of something, and what they use."""
+        if not (but_times and self.makes_time):
+            yield self
+            for part in self.inner:
+                yield from part.all(but_times=but_times)
+
+    @property
+    def makes_time(self) -> bool:
+        """Whether it makes a time or a day of something else, as of a text."""
+        is_cast = self.name == "Cast" and str(self.facts["dataType"]).startswith(("date", "time"))
+        return is_cast or self.name in ("ParseToDate", "ParseToTimestamp")
+
+    @property
+    def is_of_records(self) -> bool:
+        """Whether it is another value for another record."""
+        return any(part.name in _OF_RECORDS for part in self.all())
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it is a constant text."""
+        return self.name == "Literal" and self.facts["dataType"] == "string"
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether it makes a time of a constant text that may say now."""
+        if not self.makes_time or self.inner[0].is_of_records:
+            return False
+        made_of = [*self.inner[0].all(but_times=True)]
+        texts = [p.facts["value"] for p in made_of if p.is_text]
+        return bool(texts) and (len(made_of) > 1 or bool(_MOVING.search(str(texts[0]))))
+
+    @property
+    def is_long(self) -> bool:
+        """Whether a record says how much memory it takes."""
+        at = _LONG.get(self.name)
+        asked = self if self.name == "Sequence" else None if at is None else self.inner[at]
+        return asked is not None and asked.is_of_records
+
+    @property
+    def may_wrap(self) -> bool:
+        """Whether it adds a record's number to a day, which Spark does not look at."""
+        if self.name not in ("DateAdd", "DateSub") or self.inner[1].name == _DAYS:
+            return False
+        return self.inner[1].is_of_records
+
+    def matches(self, spark: Any) -> bool:
+        """Whether its constant pattern is one; an error about it comes before any row."""
+        if not _PATTERNS.fullmatch(self.name) or not self.inner[1].is_text:
+            return True
+        try:
+            spark._jvm.java.util.regex.Pattern.compile(self.inner[1].facts["value"])
+        except Exception:
+            return False
+        return True
