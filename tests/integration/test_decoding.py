@@ -291,6 +291,37 @@ def test_too_many_bad_records_halt_until_somebody_decides(tmp_path):
     assert closed == ["quarantine_share"] * 2
 
 
+def halted_by_its_share(folder):
+    """Two of three records are bad, the run `one` has halted, and that is decided."""
+    lake = DecodedLake(folder)
+    lake.decode["quarantine"] = {**lake.decode["quarantine"], "max_share": 0.5}
+    lake.lands(value_of(lake.register(ID)), b"x", b"y")
+    with pytest.raises(DecodingHalted, match="2 of 3 records"):
+        lake.decodes("one")
+    decided(lake, "quarantine")
+    return lake
+
+
+def test_a_decision_about_the_share_holds_for_its_records(tmp_path):
+    """What came later is judged anew, by the same run."""
+    lake = halted_by_its_share(tmp_path)
+    lake.lands(b"z", b"z")
+    with pytest.raises(DecodingHalted, match="2 of 2 records"):
+        lake.decodes("two")
+    assert (lake.typed(), lake.bad()) == ([0], [(n, "framing") for n in (1, 2)])
+    assert lake.ledger.find_decoding("one").decoded == 1
+
+
+def test_a_cleared_run_decodes_what_was_decided(tmp_path):
+    """And leaves to the next one what came later."""
+    lake = halted_by_its_share(tmp_path)
+    lake.lands(b"z", b"z")
+    lake.decodes("one")
+    assert (lake.typed(), lake.bad()) == ([0], [(n, "framing") for n in (1, 2)])
+    with pytest.raises(DecodingHalted, match="2 of 2 records"):
+        lake.decodes("two")
+
+
 def test_a_registry_that_is_away_is_waited_for(lake):
     """The next run that reaches it decodes what all runs before have landed."""
     second = lake.register(ID, TOTAL)

@@ -151,9 +151,33 @@ MUTANTS = (
     ),
     Mutant(
         "decode: rows that fail what halts, halt",
-        "if result.halting and not goes_to_quarantine",
-        "if False and not goes_to_quarantine",
+        "if result.halting and not is_settled",
+        "if False and not is_settled",
         f"{EXPECT}::test_what_halts_asks_and_a_decision_lets_the_rest_through",
+    ),
+    Mutant(
+        "decode: a decision holds for its own coordinates",
+        "and not apart(ranges, finding.ranges)[1]",
+        "",
+        "tests/unit/test_decoding_rules.py::test_what_a_decision_settles",
+    ),
+    Mutant(
+        "decode: a decision holds for its own rules",
+        "set(names) <= set(finding.names) and",
+        "",
+        "tests/unit/test_decoding_rules.py::test_what_a_decision_settles",
+    ),
+    Mutant(
+        "decode: what came after a decision is no part of what it is about",
+        "    ranges = of_decision(ranges, state.decoding)[0] or ranges\n",
+        "",
+        "tests/integration/test_decoding.py::test_a_cleared_run_decodes_what_was_decided",
+    ),
+    Mutant(
+        "decode: what was decided is decoded by itself",
+        "            finish_decided(run)\n",
+        "            pass\n",
+        f"{EXPECT}::test_a_decision_holds_for_what_it_was_about",
     ),
     Mutant(
         "decode: what is decided does not count for max_share",

@@ -216,13 +216,44 @@ def test_what_halts_asks_and_a_decision_lets_the_rest_through(typed):
     assert [r[2] for r in at.rows("id")] == [0]
     assert len(at.bad()) == 3
     assert not open_ledger(at.stream).read().open_incidents
-    assert at.decode("two").failed == (("few", 3),)
+    assert at.decode("one").failed == (("few", 3),)
     at.send(V1, {"id": 9, "note": "a"})
     with pytest.raises(DecodingHalted):
         at.run("three")
     rule["sql"] = "id < 10"
     at.run("four")
     assert [r[2] for r in at.rows("id")] == [0, 9]
+    assert is_clean(at.harness, at.stream)
+
+
+def test_a_decision_holds_for_what_it_was_about(typed):
+    """What came later, or fails another rule, halts again; the run decodes what was decided."""
+    few = {"name": "few", "sql": "id < 40", "on_fail": "halt"}
+    noted = {"name": "noted", "sql": "note <> ''", "on_fail": "halt"}
+    at = typed(expect=[few, noted])
+    at.register(V1)
+    at.send(V1, *({"id": n, "note": "a" if n else ""} for n in range(31)))
+    with pytest.raises(DecodingHalted, match="1 of 31 records: 1 noted"):
+        at.run("one")
+    ledger = open_ledger(at.stream)
+
+    def decide():
+        (incident,) = ledger.read().open_incidents
+        decision = Decision("quarantine", "ann", datetime.now(UTC), "known")
+        ledger.update(lambda s: s.with_decision(incident.incident_id, decision))
+
+    decide()
+    at.send(V1, *({"id": n, "note": "a"} for n in range(100, 1100)))
+    with pytest.raises(DecodingHalted, match="1000 of 1000 records: 1000 few"):
+        at.run("two")
+    assert (len(at.rows("id")), len(at.bad())) == (30, 1)
+    decide()
+    few["sql"], noted["sql"] = "id < 5000", "note = 'b'"
+    with pytest.raises(DecodingHalted, match="1000 of 1000 records: 1000 noted"):
+        at.run("three")
+    noted["sql"] = "note <> ''"
+    at.run("four")
+    assert (len(at.rows("id")), len(at.bad())) == (1030, 1)
     assert is_clean(at.harness, at.stream)
 
 
