@@ -180,6 +180,12 @@ MUTANTS = (
         f"{EXPECT}::test_a_decision_holds_for_what_it_was_about",
     ),
     Mutant(
+        "decode: a clear takes no redrive back",
+        "anew, ranges = apart(ranges, run.ledger.decoded_anew_since(run.run_id))",
+        "anew = ()",
+        f"{EXPECT}::test_what_has_failed_can_be_redriven_after_the_rule_has_changed",
+    ),
+    Mutant(
         "decode: what is decided does not count for max_share",
         "- result.classes.get(NO_CHANGE, 0) - result.halting",
         "- result.classes.get(NO_CHANGE, 0)",

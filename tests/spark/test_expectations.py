@@ -178,7 +178,10 @@ def typed(harness, registry, spark, request, monkeypatch):
 
 
 def test_what_has_failed_can_be_redriven_after_the_rule_has_changed(typed):
-    """Until then a clear and a redrive leave it where it is; decoded anew, older rows fail."""
+    """Until then a clear and a redrive leave it where it is, and then a clear takes nothing back.
+
+    Decoded anew, older rows fail.
+    """
     rule = {"name": "few", "sql": "id < 3"}
     at = typed(expect=[rule])
     at.register(V1)
@@ -191,6 +194,8 @@ def test_what_has_failed_can_be_redriven_after_the_rule_has_changed(typed):
     rule["sql"] = "id < 4"
     with open_run(at.stream, "redrive", RunRequest(), at.spark) as run:
         assert (redrive(run, ["expectation"]).asked, redrive(run).moved) == (2, 0)
+    assert [r[2] for r in at.rows("id")] == [0, 1, 2, 3]
+    at.decode("one")
     assert [r[2] for r in at.rows("id")] == [0, 1, 2, 3]
     rule["sql"] = "id < 4 and id <> 1"
     again = at.decode_again("again")

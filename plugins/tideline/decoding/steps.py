@@ -12,6 +12,7 @@ from dataclasses import replace
 from tideline.decoding.execution import execute
 from tideline.decoding.readers import parts_of, refuse_event_time
 from tideline.decoding.rules import (
+    apart,
     decided,
     decode_plan_id,
     has_work,
@@ -28,6 +29,7 @@ from tideline.landing.naming import name_tables
 from tideline.ledger.state import LedgerState
 from tideline.model.decoding import DecodePlan, DecodeRecord, EventDate, PartPlan
 from tideline.model.offsets import CoordinateRange
+from tideline.model.wording import first_few
 from tideline.stream.decoding import Decode
 
 CATCH_UP = 2
@@ -87,8 +89,9 @@ def plan_decoding(
     """The plan that this run has to execute; None if there is nothing to decode.
 
     A run that was cut off executes its open plan. One that has decoded before decodes the same once
-    more, as far as it is landed still: what went into quarantine then was no more than allowed, or
-    somebody decided so. Any other plan is new, and not frozen yet.
+    more, as far as it is landed still, and nobody has decoded it anew since: what went into
+    quarantine then was no more than allowed, or somebody decided so. Any other plan is new, and not
+    frozen yet.
 
     Args:
         state: The ledger, under the decoder's lease.
@@ -103,6 +106,13 @@ def plan_decoding(
     before = run.ledger.find_decoding(run.run_id)
     if before is not None:
         ranges = still_landed(before.plan.ranges, state.head)
+        anew, ranges = apart(ranges, run.ledger.decoded_anew_since(run.run_id))
+        if anew:
+            log.info(
+                "%d offsets stay as a redrive, or a decoding again, has decided them since: %s",
+                sum(len(r.offsets) for r in anew),
+                first_few(anew),
+            )
         removes = to_remove(state.head, state.decoding, ranges)
         rules = tuple(
             replace(e, on_fail="quarantine") if e.on_fail == "halt" else e
