@@ -186,6 +186,19 @@ MUTANTS = (
         f"{EXPECT}::test_what_has_failed_can_be_redriven_after_the_rule_has_changed",
     ),
     Mutant(
+        "status: what was never decoded counts as well",
+        "if covered or is_typed else None",
+        "if covered else None",
+        "tests/unit/test_looking.py::test_the_least_headroom_and_the_oldest_record_count",
+    ),
+    Mutant(
+        "metrics: what is not decoded is told",
+        "publish(metrics.UNDECODED, left, stream=stream)",
+        "pass",
+        "tests/dags/test_metrics.py::"
+        "test_what_is_landed_and_not_decoded_is_told_from_the_first_offset",
+    ),
+    Mutant(
         "decode: what is decided does not count for max_share",
         "- result.classes.get(NO_CHANGE, 0) - result.halting",
         "- result.classes.get(NO_CHANGE, 0)",
