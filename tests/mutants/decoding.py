@@ -271,26 +271,14 @@ MUTANTS = (
         REFUSED,
     ),
     Mutant(
-        "expectations: what may take all memory is refused",
-        "if part.is_long:",
-        "if False:",
-        REFUSED,
-    ),
-    Mutant(
-        "expectations: days that wrap are refused",
-        "if part.may_wrap:",
+        "expectations: what may take all memory, or wraps, is refused",
+        "if part.needs_constants:",
         "if False:",
         REFUSED,
     ),
     Mutant(
         "expectations: what makes other rows is refused",
         "if not plan.child().children().isEmpty():",
-        "if False:",
-        REFUSED,
-    ),
-    Mutant(
-        "expectations: a constant that is no pattern is refused",
-        "if not part.matches(met.sparkSession):",
         "if False:",
         REFUSED,
     ),

@@ -107,6 +107,7 @@ def test_what_cannot_be_worked_out_is_null(spark, tmp_path, sql):
         ("value like 'a/b' escape '/'", "ESC_IN_THE_MIDDLE"),
         ("date_format(timestamp, 'bb') = ''", "Unknown pattern letter"),
         ("from_utc_timestamp(timestamp, 'Nowhere') > timestamp", "INVALID_TIMEZONE"),
+        ("value rlike '['", "PatternSyntaxException"),
     ],
 )
 def test_what_spark_fails_for_is_told_by_the_rules_name(spark, tmp_path, sql, why):

@@ -28,7 +28,6 @@ from pyspark.sql.utils import is_remote
 
 from tideline.decoding.spark.fields import ERROR, ERROR_CLASS
 from tideline.model.decoding import UNAVAILABLE, DecodePlan, ErrorClass, Expectation
-from tideline.model.wording import shown
 from tideline.spark.coordinates import Transform
 
 FAILED: ErrorClass = "expectation"
@@ -49,13 +48,14 @@ _MOVING = re.compile(r"(?<!\w)(?:now|today|tomorrow|yesterday)(?![a-z`])", re.IG
 """Texts that Spark takes for a time of now."""
 _SPELLS = re.compile(rf"{_MOVING.pattern}|\\\\|\\(?!['\"])", re.IGNORECASE)
 _OF_RECORDS = ("AttributeReference", "NamedLambdaVariable")
-_PATTERNS = re.compile(r"RLike|RegExp\w+|StringSplit")
 _DAYS = "ExtractANSIIntervalDays"
-_LONG = {
-    **dict.fromkeys(("FormatString", "StringSpace"), 0),
-    **dict.fromkeys(("StringRepeat", "ArrayRepeat", "StringLPad", "StringRPad"), 1),
+_CONSTANT = {
+    **dict.fromkeys(("FormatString", "StringSpace"), slice(1)),
+    **dict.fromkeys(("StringRepeat", "ArrayRepeat", "StringLPad", "StringRPad"), slice(1, 2)),
+    **dict.fromkeys(("DateAdd", "DateSub"), slice(1, 2)),
+    "Sequence": slice(3),
 }
-"""What may take all memory, and which argument says how much; of a sequence, each one does."""
+"""Arguments that say how much memory it takes; or a number of days, which Spark lets wrap."""
 
 
 HALTING = ""
@@ -195,6 +195,7 @@ def _refused(rows: DataFrame, conditions: Sequence[str], *, is_known: bool) -> s
 
 
 def _refused_as_resolved(met: Any) -> str | None:
+    """Why conditions cannot be used, by what Spark has made of them."""
     plan = met._jdf.queryExecution().analyzed()
     if not plan.deterministic():
         return "it depends on chance or on Spark, and rows are made anew; allowed: columns' values"
@@ -207,12 +208,11 @@ def _refused_as_resolved(met: Any) -> str | None:
             return _is_unsteady(part.name)
         if part.is_moving:
             return _is_unsteady("a text as 'now'")
-        if part.is_long:
-            return f"{part.name} may take all memory; allowed: a length that no record names"
-        if part.may_wrap:
-            return f"{part.name} wraps where it is too large; allowed: day + n * interval 1 day"
-        if not part.matches(met.sparkSession):
-            return f"{part.name} gets no regular expression: {shown(part.inner[1].facts['value'])}"
+        if part.needs_constants:
+            return (
+                f"{part.name} by a record's number may take all memory, or wrap; allowed: a"
+                " constant, and day + n * interval 1 day"
+            )
     return None
 
 
@@ -290,39 +290,17 @@ class _Part:
         return any(part.name in _OF_RECORDS for part in self.all())
 
     @property
-    def is_text(self) -> bool:
-        """Whether it is a constant text."""
-        return self.name == "Literal" and self.facts["dataType"] == "string"
-
-    @property
     def is_moving(self) -> bool:
         """Whether it makes a time of a constant text that may say now."""
         if not self.makes_time or self.inner[0].is_of_records:
             return False
         made_of = [*self.inner[0].all(but_times=True)]
-        texts = [p.facts["value"] for p in made_of if p.is_text]
+        constants = [part.facts for part in made_of if part.name == "Literal"]
+        texts = [facts["value"] for facts in constants if facts["dataType"] == "string"]
         return bool(texts) and (len(made_of) > 1 or bool(_MOVING.search(str(texts[0]))))
 
     @property
-    def is_long(self) -> bool:
-        """Whether a record says how much memory it takes."""
-        at = _LONG.get(self.name)
-        asked = self if self.name == "Sequence" else None if at is None else self.inner[at]
-        return asked is not None and asked.is_of_records
-
-    @property
-    def may_wrap(self) -> bool:
-        """Whether it adds a record's number to a day, which Spark does not look at."""
-        if self.name not in ("DateAdd", "DateSub") or self.inner[1].name == _DAYS:
-            return False
-        return self.inner[1].is_of_records
-
-    def matches(self, spark: Any) -> bool:
-        """Whether its constant pattern is one; an error about it comes before any row."""
-        if not _PATTERNS.fullmatch(self.name) or not self.inner[1].is_text:
-            return True
-        try:
-            spark._jvm.java.util.regex.Pattern.compile(self.inner[1].facts["value"])
-        except Exception:
-            return False
-        return True
+    def needs_constants(self) -> bool:
+        """Whether a record's value may make it take all memory, or wrap."""
+        asked = self.inner[_CONSTANT.get(self.name, slice(0))]
+        return any(part.is_of_records and part.name != _DAYS for part in asked)
