@@ -9,13 +9,15 @@ from types import SimpleNamespace
 import pytest
 from statsd import StatsClient
 
-from tests.worlds.build import NOW, head, plan, planned, position
+from tests.worlds.build import ID, NOW, head, plan, planned, position
 from tests.worlds.contract_objects import DONE, OPEN
 from tideline.airflow import telemetry as published
 from tideline.errors import ResetDetected, ServiceAway
 from tideline.model import metrics
+from tideline.model.decoding import Decoding
 from tideline.model.erasing import Erasing
 from tideline.model.head import Headroom
+from tideline.model.offsets import Coverage, OffsetRange, PartitionIdentity
 from tideline.model.run import TableCommit
 from tideline.model.verdicts import DECODING, FOLDING, HALTING
 
@@ -34,11 +36,12 @@ def gauges(monkeypatch):
     return found
 
 
-def state_with(*incidents, headroom=()):
+def state_with(*incidents, headroom=(), decoding=None):
     return SimpleNamespace(
         open_incidents=incidents,
         head=head(position(0), headroom=tuple(headroom)),
         erasing=Erasing(),
+        decoding=decoding or Decoding(),
     )
 
 
@@ -56,6 +59,22 @@ def test_an_age_and_a_headroom_are_those_of_the_oldest_unread_record(gauges, mon
     assert gauges[metrics.LAG_SECONDS.name, "orders"] == 7200
     assert gauges[metrics.HEADROOM_SECONDS.name, "orders"] == 3 * 3600
     assert (metrics.SUCCEEDED_AT.name, "orders") not in gauges
+
+
+def test_what_is_landed_and_not_decoded_is_told_from_the_first_offset(gauges):
+    """A decoding that has never come through leaves all of it; without typed tables nothing is."""
+    coverage = (Coverage(PartitionIdentity(ID, 0, 0), (OffsetRange(0, 30),)),)
+    decoding = Decoding(table_ids=("typed", "bad"))
+    state = state_with(decoding=decoding)
+    state.head = replace(state.head, coverage=coverage)
+    idle = replace(DONE, status="nothing_to_do", plan=None, proposal=None)
+    published.publish_detected("orders", state_with(), idle)
+    assert (metrics.UNDECODED.name, "orders") not in gauges
+    published.publish_detected("orders", state, idle)
+    assert gauges[metrics.UNDECODED.name, "orders"] == 30
+    state.decoding = replace(decoding, coverage=coverage)
+    published.publish_detected("orders", state, idle)
+    assert gauges[metrics.UNDECODED.name, "orders"] == 0
 
 
 def test_a_run_with_nothing_new_says_that_it_ended_well_and_that_nothing_waits(gauges):

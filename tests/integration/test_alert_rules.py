@@ -72,6 +72,10 @@ CASES = {
             25: {},
         },
     ),
+    "landed records stay undecoded for more than three hours": (
+        series("undecoded", "0x9 30x240 0x9"),
+        {120: {}, 220: {"TidelineUndecoded": [ORDERS]}, 255: {}},
+    ),
     "a name points elsewhere for more than an hour": (
         series("wrong_names", "0x9 1x90 0x9"),
         {30: {}, 80: {"TidelineNameElsewhere": [ORDERS]}, 105: {}},

@@ -291,6 +291,37 @@ def test_too_many_bad_records_halt_until_somebody_decides(tmp_path):
     assert closed == ["quarantine_share"] * 2
 
 
+def halted_by_its_share(folder):
+    """Two of three records are bad, the run `one` has halted, and that is decided."""
+    lake = DecodedLake(folder)
+    lake.decode["quarantine"] = {**lake.decode["quarantine"], "max_share": 0.5}
+    lake.lands(value_of(lake.register(ID)), b"x", b"y")
+    with pytest.raises(DecodingHalted, match="2 of 3 records"):
+        lake.decodes("one")
+    decided(lake, "quarantine")
+    return lake
+
+
+def test_a_decision_about_the_share_holds_for_its_records(tmp_path):
+    """What came later is judged anew, by the same run."""
+    lake = halted_by_its_share(tmp_path)
+    lake.lands(b"z", b"z")
+    with pytest.raises(DecodingHalted, match="2 of 2 records"):
+        lake.decodes("two")
+    assert (lake.typed(), lake.bad()) == ([0], [(n, "framing") for n in (1, 2)])
+    assert lake.ledger.find_decoding("one").decoded == 1
+
+
+def test_a_cleared_run_decodes_what_was_decided(tmp_path):
+    """And leaves to the next one what came later."""
+    lake = halted_by_its_share(tmp_path)
+    lake.lands(b"z", b"z")
+    lake.decodes("one")
+    assert (lake.typed(), lake.bad()) == ([0], [(n, "framing") for n in (1, 2)])
+    with pytest.raises(DecodingHalted, match="2 of 2 records"):
+        lake.decodes("two")
+
+
 def test_a_registry_that_is_away_is_waited_for(lake):
     """The next run that reaches it decodes what all runs before have landed."""
     second = lake.register(ID, TOTAL)
@@ -388,15 +419,14 @@ def test_an_old_run_that_decodes_after_a_rewind_keeps_what_later_ones_have_learn
 
 
 def test_a_run_is_cleared_after_a_redrive(lake):
-    """Its own schemas count, so its record waits again; the next redrive moves it once more."""
-    lake.lands(value_of(lake.first + 1))
+    """Its own schemas are the older ones, so it leaves alone what the redrive has decided."""
+    lake.lands(value_of(lake.first + 1), b"x")
     lake.decodes("two")
     lake.register(ID, TOTAL)
-    for again in ("again", "once more"):
-        assert lake.redrives(again).moved == 1
-        assert (lake.typed(), lake.bad()) == ([0, 1, 3], [(2, "framing")])
+    assert lake.redrives("again").moved == 1
+    for _ in range(2):
         lake.decodes("two")
-        assert (lake.typed(), lake.bad()) == ([0, 1], [(2, "framing"), (3, "unknown_schema")])
+        assert (lake.typed(), lake.bad()) == ([0, 1, 3], [(2, "framing"), (4, "framing")])
         assert lake.audits().clean
 
 

@@ -6,6 +6,7 @@ CUT_OFF = "tests/integration/test_decoding_cut_off.py"
 EXPECT = "tests/spark/test_expectations.py"
 PAIRS = "tests/integration/test_decoding.py"
 BESIDE = "tests/integration/test_decoding_beside.py"
+REFUSED = "tests/spark/test_conditions.py::test_which_are_refused"
 RULES = "tests/unit/test_decoding_rules.py"
 MUTANTS = (
     Mutant(
@@ -150,9 +151,52 @@ MUTANTS = (
     ),
     Mutant(
         "decode: rows that fail what halts, halt",
-        "if result.halting and not goes_to_quarantine",
-        "if False and not goes_to_quarantine",
+        "if result.halting and not is_settled",
+        "if False and not is_settled",
         f"{EXPECT}::test_what_halts_asks_and_a_decision_lets_the_rest_through",
+    ),
+    Mutant(
+        "decode: a decision holds for its own coordinates",
+        "and not apart(ranges, finding.ranges)[1]",
+        "",
+        "tests/unit/test_decoding_rules.py::test_what_a_decision_settles",
+    ),
+    Mutant(
+        "decode: a decision holds for its own rules",
+        "set(names) <= set(finding.names) and",
+        "",
+        "tests/unit/test_decoding_rules.py::test_what_a_decision_settles",
+    ),
+    Mutant(
+        "decode: what came after a decision is no part of what it is about",
+        "    ranges = of_decision(ranges, state.decoding)[0] or ranges\n",
+        "",
+        "tests/integration/test_decoding.py::test_a_cleared_run_decodes_what_was_decided",
+    ),
+    Mutant(
+        "decode: what was decided is decoded by itself",
+        "            finish_decided(run)\n",
+        "            pass\n",
+        f"{EXPECT}::test_a_decision_holds_for_what_it_was_about",
+    ),
+    Mutant(
+        "decode: a clear takes no redrive back",
+        "anew, ranges = apart(ranges, run.ledger.decoded_anew_since(run.run_id))",
+        "anew = ()",
+        f"{EXPECT}::test_what_has_failed_can_be_redriven_after_the_rule_has_changed",
+    ),
+    Mutant(
+        "status: what was never decoded counts as well",
+        "if covered or is_typed else None",
+        "if covered else None",
+        "tests/unit/test_looking.py::test_the_least_headroom_and_the_oldest_record_count",
+    ),
+    Mutant(
+        "metrics: what is not decoded is told",
+        "publish(metrics.UNDECODED, left, stream=stream)",
+        "pass",
+        "tests/dags/test_metrics.py::"
+        "test_what_is_landed_and_not_decoded_is_told_from_the_first_offset",
     ),
     Mutant(
         "decode: what is decided does not count for max_share",
@@ -174,9 +218,21 @@ MUTANTS = (
     ),
     Mutant(
         "expectations: what cannot be worked out is null",
-        'spark.conf.set(_ANSI, "false")',
-        "pass",
+        'return F.try_add(day, F.expr(sql).cast("int")) == F.lit(_THIRD_DAY)',
+        "return F.expr(sql)",
         f"{EXPECT}::test_what_cannot_be_worked_out_is_null",
+    ),
+    Mutant(
+        "expectations: the optimizer takes nothing out of what is tried",
+        'F.date_from_unix_date(F.col(_IS_ASKED).cast("int"))',
+        "F.lit(date(1970, 1, 2))",
+        "tests/spark/test_conditions.py::test_what_cannot_be_worked_out_is_null",
+    ),
+    Mutant(
+        "decoding: a constant that Spark does not take is a rule's",
+        'if is_constant or (condition or "").startswith("INVALID_FORMAT"):',
+        "if False:",
+        f"{EXPECT}::test_what_spark_fails_for_is_told_by_the_rules_name",
     ),
     Mutant(
         "expectations: deletes are not asked",
@@ -195,6 +251,42 @@ MUTANTS = (
         "if not plan.deterministic():",
         "if False:",
         f"{EXPECT}::test_which_conditions_are_refused",
+    ),
+    Mutant(
+        "expectations: now is refused, however it is spelt",
+        "if _UNSTEADY.fullmatch(part.name):",
+        "if False:",
+        REFUSED,
+    ),
+    Mutant(
+        "expectations: a text that Spark takes for now is refused",
+        "if part.is_moving:",
+        "if False:",
+        REFUSED,
+    ),
+    Mutant(
+        "expectations: a literal that the parser takes for now is refused",
+        "        if _has_literal_of_now(rows, sql):",
+        "        if False:",
+        REFUSED,
+    ),
+    Mutant(
+        "expectations: what may take all memory, or wraps, is refused",
+        "if part.needs_constants:",
+        "if False:",
+        REFUSED,
+    ),
+    Mutant(
+        "expectations: what makes other rows is refused",
+        "if not plan.child().children().isEmpty():",
+        "if False:",
+        REFUSED,
+    ),
+    Mutant(
+        "expectations: without columns, now is refused by its name",
+        "if not is_resolved and (found",
+        "if False and (found",
+        "tests/spark/test_conditions.py::test_what_is_refused_without_columns",
     ),
     Mutant(
         "decode: more bad records than allowed halt, also where they were decoded before",

@@ -85,21 +85,36 @@ def test_a_row_that_fails_goes_to_quarantine_with_the_names(spark, tmp_path, off
         "element_at(array(1), 5) > 0",
         "id + 9223372036854775807 + id > 0 and null",
         "value::timestamp > timestamp",
+        "id * 1000 <= 1000000",
+        "cast(id as int) < 100",
+        "-(-id - 2) < 0",
+        "timestamp_millis(id) <= timestamp + interval 1 day",
+        "element_at(split(value, ','), (id - id)::int) = 'a'",
+        "if(id + 1 > 0, null, true)",
+        "raise_error(value) = 1",
     ],
 )
 def test_what_cannot_be_worked_out_is_null(spark, tmp_path, sql):
     """It fails the row, and never the job."""
-    result, _, bad = held(spark, tmp_path, order(7, value="abc"), rule=sql)
+    result, _, bad = held(spark, tmp_path, order(2**63 - 1, value="abc"), rule=sql)
     assert (result.failed, bad) == ({"rule": 1}, [(0, "fails rule")])
     assert spark.session.conf.get("spark.sql.ansi.enabled") == "true"
 
 
-def test_what_spark_fails_for_is_told_by_the_rules_name(spark, tmp_path):
-    """An index of 0 is an error in each mode: of the condition, and of no service."""
-    rules = {"other": "id >= 0", "nth": "element_at(split(value, ','), id::int) = 'a'"}
-    expect = tuple(Expectation(name, sql, "count") for name, sql in rules.items())
-    job = job_of(tmp_path, [order(1, value="a"), order(0)], [PART], expect=expect)
-    with pytest.raises(BadInput, match=r"decode.expect \(nth\): .*INVALID_INDEX_OF_ZERO"):
+@pytest.mark.parametrize(
+    ("sql", "why"),
+    [
+        ("value like 'a/b' escape '/'", "ESC_IN_THE_MIDDLE"),
+        ("date_format(timestamp, 'bb') = ''", "Unknown pattern letter"),
+        ("from_utc_timestamp(timestamp, 'Nowhere') > timestamp", "INVALID_TIMEZONE"),
+        ("value rlike '['", "PatternSyntaxException"),
+    ],
+)
+def test_what_spark_fails_for_is_told_by_the_rules_name(spark, tmp_path, sql, why):
+    """A constant that is none, which Spark looks at while it compiles: it is of no service."""
+    expect = (Expectation("other", "id >= 0", "count"), Expectation("wrong", sql, "count"))
+    job = job_of(tmp_path, [order(1)], [PART], expect=expect, offsets=1_000_000)
+    with pytest.raises(BadInput, match=rf"decode.expect \(wrong\): .*{why}"):
         decoded(spark, job)
 
 
@@ -114,9 +129,9 @@ REFUSED = {
     "rand() < 0.5": "depends on chance",
     "uuid() <> value": "depends on chance",
     "reflect('java.lang.System', 'exit', 0) = '1'": "depends on chance",
-    "value <> '' and timestamp < now()": r"now\(\) says something else",
-    "timestamp < current_timestamp": "current_timestamp says something else",
-    "unix_timestamp() > 0": r"unix_timestamp\(\) says something else",
+    "value <> '' and timestamp < now()": "Now says something else",
+    "timestamp < current_timestamp": "CurrentTimestamp says something else",
+    "unix_timestamp() > 0": "CurrentTimestamp says something else",
     "exists (select 1)": "other tables",
     "id in (select id from other)": "TABLE_OR_VIEW_NOT_FOUND",
     "no_such(id)": "UNRESOLVED_ROUTINE",
@@ -164,7 +179,10 @@ def typed(harness, registry, spark, request, monkeypatch):
 
 
 def test_what_has_failed_can_be_redriven_after_the_rule_has_changed(typed):
-    """Until then a clear and a redrive leave it where it is; decoded anew, older rows fail."""
+    """Until then a clear and a redrive leave it where it is, and then a clear takes nothing back.
+
+    Decoded anew, older rows fail.
+    """
     rule = {"name": "few", "sql": "id < 3"}
     at = typed(expect=[rule])
     at.register(V1)
@@ -177,6 +195,8 @@ def test_what_has_failed_can_be_redriven_after_the_rule_has_changed(typed):
     rule["sql"] = "id < 4"
     with open_run(at.stream, "redrive", RunRequest(), at.spark) as run:
         assert (redrive(run, ["expectation"]).asked, redrive(run).moved) == (2, 0)
+    assert [r[2] for r in at.rows("id")] == [0, 1, 2, 3]
+    at.decode("one")
     assert [r[2] for r in at.rows("id")] == [0, 1, 2, 3]
     rule["sql"] = "id < 4 and id <> 1"
     again = at.decode_again("again")
@@ -202,13 +222,44 @@ def test_what_halts_asks_and_a_decision_lets_the_rest_through(typed):
     assert [r[2] for r in at.rows("id")] == [0]
     assert len(at.bad()) == 3
     assert not open_ledger(at.stream).read().open_incidents
-    assert at.decode("two").failed == (("few", 3),)
+    assert at.decode("one").failed == (("few", 3),)
     at.send(V1, {"id": 9, "note": "a"})
     with pytest.raises(DecodingHalted):
         at.run("three")
     rule["sql"] = "id < 10"
     at.run("four")
     assert [r[2] for r in at.rows("id")] == [0, 9]
+    assert is_clean(at.harness, at.stream)
+
+
+def test_a_decision_holds_for_what_it_was_about(typed):
+    """What came later, or fails another rule, halts again; the run decodes what was decided."""
+    few = {"name": "few", "sql": "id < 40", "on_fail": "halt"}
+    noted = {"name": "noted", "sql": "note <> ''", "on_fail": "halt"}
+    at = typed(expect=[few, noted])
+    at.register(V1)
+    at.send(V1, *({"id": n, "note": "a" if n else ""} for n in range(31)))
+    with pytest.raises(DecodingHalted, match="1 of 31 records: 1 noted"):
+        at.run("one")
+    ledger = open_ledger(at.stream)
+
+    def decide():
+        (incident,) = ledger.read().open_incidents
+        decision = Decision("quarantine", "ann", datetime.now(UTC), "known")
+        ledger.update(lambda s: s.with_decision(incident.incident_id, decision))
+
+    decide()
+    at.send(V1, *({"id": n, "note": "a"} for n in range(100, 1100)))
+    with pytest.raises(DecodingHalted, match="1000 of 1000 records: 1000 few"):
+        at.run("two")
+    assert (len(at.rows("id")), len(at.bad())) == (30, 1)
+    decide()
+    few["sql"], noted["sql"] = "id < 5000", "note = 'b'"
+    with pytest.raises(DecodingHalted, match="1000 of 1000 records: 1000 noted"):
+        at.run("three")
+    noted["sql"] = "note <> ''"
+    at.run("four")
+    assert (len(at.rows("id")), len(at.bad())) == (1030, 1)
     assert is_clean(at.harness, at.stream)
 
 

@@ -11,11 +11,13 @@ from tideline.decoding.rules import (
     has_work,
     in_portions,
     reconciled,
+    settles,
     still_landed,
     to_decode,
     to_remove,
 )
 from tideline.model.decoding import DecodePlan, DecodeRecord, Decoding, PartPlan, ReaderSchema
+from tideline.model.incident import Finding
 from tideline.model.offsets import CoordinateRange, Coverage, OffsetRange, PartitionIdentity
 from tideline.model.plan import LandedRange
 
@@ -30,6 +32,18 @@ def coverage(**intervals):
         )
         for name, pairs in intervals.items()
     )
+
+
+def test_what_a_decision_settles():
+    """Its own coordinates or a part of them, and its own names."""
+    ranges = (coordinates(0, 0, 10), coordinates(1, 5, 9))
+    finding = Finding("expectation_failed", "", "", ranges=ranges, names=("a", "b"))
+    assert settles(finding, ranges, ["a"])
+    assert settles(finding, [coordinates(0, 2, 10)], ["b", "a"])
+    assert not settles(finding, [coordinates(0, 2, 11)], ["a"])
+    assert not settles(finding, [coordinates(2, 2, 9)], ["a"])
+    assert not settles(finding, ranges, ["a", "c"])
+    assert not settles(replace(finding, ranges=()), ranges, ["a"])
 
 
 def landed_head(**intervals):

@@ -313,6 +313,10 @@ def test_the_least_headroom_and_the_oldest_record_count():
     read = status(state, ends={PLACE: 100})
     assert (read.oldest_unread_at, read.headroom_seconds) == (None, None)
     assert status(HEAD, decoding=Decoding()).undecoded is None
+    first = summarize(
+        "orders", HEAD, Decoding(), Folding(), (), (), None, NOW, is_typed=True
+    ).undecoded
+    assert first == sum(len(r) for c in HEAD.coverage for r in c.intervals) > 0
     assert found.current is None
 
 

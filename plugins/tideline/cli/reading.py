@@ -140,7 +140,7 @@ def _status(
     decoding, folding = state.decoding, state.folding
     incidents = state.open_incidents
     known = (decoding, folding, incidents, found, problem, now, state.erasing)
-    return summarize(stream.stream, head, *known)
+    return summarize(stream.stream, head, *known, is_typed=stream.decode is not None)
 
 
 def _shown(found: Sequence[Status], now: datetime) -> list[str | Table]:

@@ -5,14 +5,14 @@ An attempt is a job for Spark and the two commits behind one token.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from tideline.decoding.readers import parts_with, refuse_missing_fields
 from tideline.decoding.rules import share_of_quarantine
-from tideline.decoding.tables import goes_to_quarantine, halted, note_tables, raw_table
+from tideline.decoding.tables import halted, is_settled, note_tables, raw_table
 from tideline.delta_properties import kept_for
 from tideline.errors import (
     AttemptFenced,
@@ -284,25 +284,27 @@ def refuse_burying(run: RunContext, attempt: TypedAttempt, result: DecodeResult)
     plan, quarantined = attempt.plan, sum(result.classes.values())
     if plan.redrives and not plan.is_again:
         return  # they are in quarantine already
-    if result.halting and not goes_to_quarantine(run, "expectation_failed"):
-        rules = {rule.name for rule in plan.expect if rule.on_fail == "halt"}
-        failed = {name: n for name, n in result.failed.items() if n and name in rules}
+    rules = {rule.name for rule in plan.expect if rule.on_fail == "halt"}
+    failed = {name: n for name, n in result.failed.items() if n and name in rules}
+    if result.halting and not is_settled(run, "expectation_failed", plan, failed):
         _halt(
             run,
             attempt,
             "expectation_failed",
             f"no record that fails {' or '.join(sorted(failed))} (decode.expect)",
             f"{result.halting} of {result.raw_rows} records: {_by_name(failed)}",
+            failed,
         )
     buried = quarantined - result.classes.get(NO_CHANGE, 0) - result.halting  # these are decided
     share = share_of_quarantine(result.raw_rows, buried)
-    if share > plan.max_share and not goes_to_quarantine(run, "quarantine_share"):
+    if share > plan.max_share and not is_settled(run, "quarantine_share", plan, result.classes):
         _halt(
             run,
             attempt,
             "quarantine_share",
             f"at most {plan.max_share:.1%} (decode.quarantine.max_share)",
             f"{quarantined} of {result.raw_rows} records ({share:.1%}): {_by_name(result.classes)}",
+            result.classes,
         )
 
 
@@ -311,7 +313,12 @@ def _by_name(counts: Mapping[str, int]) -> str:
 
 
 def _halt(
-    run: RunContext, attempt: TypedAttempt, kind: FindingClass, expected: str, actual: str
+    run: RunContext,
+    attempt: TypedAttempt,
+    kind: FindingClass,
+    expected: str,
+    actual: str,
+    names: Iterable[str],
 ) -> NoReturn:
     attempt.discard(run)
     first, *more = attempt.plan.ranges
@@ -323,6 +330,8 @@ def _halt(
         topic_id=None if more else first.topic_id,
         partition=None if more else first.partition,
         intervals=() if more else (first.offsets,),
+        ranges=attempt.plan.ranges,
+        names=tuple(names),
     )
     raise halted(run, finding)
 

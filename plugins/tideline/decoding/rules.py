@@ -21,6 +21,7 @@ from itertools import zip_longest
 
 from tideline.model.decoding import DecodedRange, DecodePlan, DecodeRecord, Decoding
 from tideline.model.head import Head
+from tideline.model.incident import Finding, Incident
 from tideline.model.observation import TableObservation
 from tideline.model.offsets import (
     CoordinateRange,
@@ -72,6 +73,40 @@ def to_decode(head: Head, decoding: Decoding, most: int) -> tuple[CoordinateRang
         found.append(replace(piece, end_offset=piece.start_offset + taken))
         left -= taken
     return tuple(found)
+
+
+def decided(decoding: Decoding) -> Incident | None:
+    """The open incident whose bad records go into quarantine, by a decision about its ranges."""
+    for incident in decoding.incidents:
+        choice = incident.decision.choice if incident.decision is not None else None
+        if choice == "quarantine" and incident.finding.ranges:
+            return incident
+    return None
+
+
+def of_decision(
+    ranges: Iterable[CoordinateRange], decoding: Decoding
+) -> tuple[tuple[CoordinateRange, ...], tuple[CoordinateRange, ...]]:
+    """The parts of ranges that a decision is about, and the others."""
+    incident = decided(decoding)
+    return apart(ranges, incident.finding.ranges if incident is not None else ())
+
+
+def apart(
+    ranges: Iterable[CoordinateRange], others: Iterable[CoordinateRange]
+) -> tuple[tuple[CoordinateRange, ...], tuple[CoordinateRange, ...]]:
+    """The parts of ranges that lie in others, and those that do not."""
+    known = by_log(others)
+    pieces = [(piece, known.get(piece.identity, ())) for piece in ranges]
+    return (
+        tuple(p.at(o) for p, within in pieces for o in intersect([p.offsets], within)),
+        tuple(p.at(o) for p, within in pieces for o in subtract([p.offsets], within)),
+    )
+
+
+def settles(finding: Finding, ranges: Iterable[CoordinateRange], names: Iterable[str]) -> bool:
+    """Whether a decision about a finding is one about these ranges and names as well."""
+    return set(names) <= set(finding.names) and not apart(ranges, finding.ranges)[1]
 
 
 def to_remove(

@@ -6,11 +6,21 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
 from tideline.decoding.execution import execute
 from tideline.decoding.readers import parts_of, refuse_event_time
-from tideline.decoding.rules import decode_plan_id, has_work, still_landed, to_decode, to_remove
+from tideline.decoding.rules import (
+    apart,
+    decided,
+    decode_plan_id,
+    has_work,
+    of_decision,
+    still_landed,
+    to_decode,
+    to_remove,
+)
 from tideline.decoding.tables import at_these_tables, check_tables, raw_table, refuse_other_tables
 from tideline.decoding.verifying import close_decoding
 from tideline.errors import BadInput
@@ -19,6 +29,7 @@ from tideline.landing.naming import name_tables
 from tideline.ledger.state import LedgerState
 from tideline.model.decoding import DecodePlan, DecodeRecord, EventDate, PartPlan
 from tideline.model.offsets import CoordinateRange
+from tideline.model.wording import first_few
 from tideline.stream.decoding import Decode
 
 CATCH_UP = 2
@@ -46,14 +57,41 @@ def finish_open(run: RunContext) -> DecodeRecord | None:
     return close_decoding(run, execute(run, at_these_tables(run, left.plan)))
 
 
+def finish_decided(run: RunContext) -> None:
+    """Decode what a decision is about as the plan of the run that has halted, and nothing else.
+
+    What has been landed since then is judged anew.
+
+    Args:
+        run: This run, with the decoder's lease; no plan is open. Where it has halted itself, this
+            is its own plan.
+
+    Raises:
+        DecodingHalted: It fails something else now.
+    """
+    state = run.ledger.read()
+    incident = decided(state.decoding)
+    halted_in = incident.run_id if incident is not None else run.run_id
+    if halted_in == run.run_id or run.ledger.find_decoding(halted_in) is not None:
+        return
+    ranges, _ = of_decision(to_decode(state.head, state.decoding, sys.maxsize), state.decoding)
+    if not ranges:
+        return
+    log.info("decoding what was decided about run %s", halted_in)
+    plan_id = decode_plan_id(state.control.ledger_id, run.stream.stream, halted_in)
+    plan = replace(new_plan(run, state, ranges), plan_id=plan_id, run_id=halted_in)
+    close_decoding(run, execute(run, plan))
+
+
 def plan_decoding(
     run: RunContext, state: LedgerState, *, only_removals: bool = False
 ) -> DecodePlan | None:
     """The plan that this run has to execute; None if there is nothing to decode.
 
     A run that was cut off executes its open plan. One that has decoded before decodes the same once
-    more, as far as it is landed still: what went into quarantine then was no more than allowed, or
-    somebody decided so. Any other plan is new, and not frozen yet.
+    more, as far as it is landed still, and nobody has decoded it anew since: what went into
+    quarantine then was no more than allowed, or somebody decided so. Any other plan is new, and not
+    frozen yet.
 
     Args:
         state: The ledger, under the decoder's lease.
@@ -68,15 +106,23 @@ def plan_decoding(
     before = run.ledger.find_decoding(run.run_id)
     if before is not None:
         ranges = still_landed(before.plan.ranges, state.head)
+        anew, ranges = apart(ranges, run.ledger.decoded_anew_since(run.run_id))
+        if anew:
+            log.info(
+                "%d offsets stay as a redrive, or a decoding again, has decided them since: %s",
+                sum(len(r.offsets) for r in anew),
+                first_few(anew),
+            )
         removes = to_remove(state.head, state.decoding, ranges)
-        decided = tuple(
+        rules = tuple(
             replace(e, on_fail="quarantine") if e.on_fail == "halt" else e
             for e in before.plan.expect
         )
-        again = replace(before.plan, ranges=ranges, removes=removes, max_share=1.0, expect=decided)
+        again = replace(before.plan, ranges=ranges, removes=removes, max_share=1.0, expect=rules)
         return at_these_tables(run, again) if ranges or removes else None
     most = CATCH_UP * run.stream.limits.max_records_per_run
     ranges = () if only_removals else to_decode(state.head, state.decoding, most)
+    ranges = of_decision(ranges, state.decoding)[0] or ranges
     removes = to_remove(state.head, state.decoding, ranges)
     return new_plan(run, state, ranges, removes) if ranges or removes else None
 
@@ -174,6 +220,8 @@ def decode_rows(run: RunContext, *, only_removals: bool = False) -> DecodeRecord
             finish_open(run)
         else:
             check_tables(run)
+        if not only_removals and run.ledger.read().decoding.open is None:
+            finish_decided(run)
         plan = plan_decoding(run, run.ledger.read(), only_removals=only_removals)
         return None if plan is None else execute(run, plan)
 

@@ -5,10 +5,10 @@ What halts the decoding never halts the landing: it is an incident of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
-from tideline.decoding.rules import TypedTable, begins_anew, refusals, strangers
+from tideline.decoding.rules import TypedTable, begins_anew, refusals, settles, strangers
 from tideline.errors import BadInput, DecodingHalted, ServiceAway
 from tideline.landing.context import RunContext, log, now
 from tideline.ledger.state import LedgerState
@@ -182,3 +182,17 @@ def halted(run: RunContext, finding: Finding) -> DecodingHalted:
 def goes_to_quarantine(run: RunContext, kind: FindingClass) -> Incident | None:
     """The open incident of that class whose decision is `quarantine`; None if there is none."""
     return decided(run.ledger.read().decoding.incidents, kind, "quarantine")
+
+
+def is_settled(
+    run: RunContext, kind: FindingClass, plan: DecodePlan, names: Collection[str]
+) -> bool:
+    """Whether somebody has decided for quarantine, of all that a plan decodes and has found.
+
+    Args:
+        kind: What it has found.
+        plan: Its ranges are what it decodes.
+        names: The rules that fail, or the error classes.
+    """
+    incident = goes_to_quarantine(run, kind)
+    return incident is not None and settles(incident.finding, plan.ranges, names)

@@ -20,6 +20,7 @@ from tideline.model.erasing import Erasure
 from tideline.model.head import Head
 from tideline.model.incident import Incident
 from tideline.model.maintenance import ExpiredRows
+from tideline.model.offsets import CoordinateRange
 from tideline.model.request import ResolvedTimestamp
 from tideline.model.run import Closing, Rewind, RunRecord
 
@@ -112,6 +113,16 @@ class LedgerHistory:
         """Every closing of every decoding, oldest first: a plan that is cleared closes again."""
         for entry in self.store.history("decode"):
             yield self._load(DecodeRecord, entry)
+
+    def decoded_anew_since(self, run_id: str) -> list[CoordinateRange]:
+        """What redrives have decided, and what was decoded again, since a run closed its own."""
+        found: list[CoordinateRange] = []
+        for record in self.decode_closings():
+            if record.plan.run_id == run_id:
+                found = []
+            elif record.plan.redrives:
+                found += record.plan.ranges
+        return found
 
     def fold_closings(self) -> Iterator[FoldRecord]:
         """Every closing of every fold, oldest first."""

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Literal
 
 from tideline.errors import TidelineError
-from tideline.model.offsets import Intervals, PlannedRange, TopicPartition, total
+from tideline.model.offsets import CoordinateRange, Intervals, PlannedRange, TopicPartition, total
 from tideline.model.verdicts import VERDICTS, FindingClass, valid_choices
 from tideline.model.wording import first_few
 
@@ -69,6 +69,8 @@ class Finding:
         remedy: A more exact next step than the class gives; None if there is none.
         table_version: Newest version of the table that the finding tells about: an approval covers
             no later one. None where it is about no version.
+        ranges: Whose decoding has found it: a decision covers no other coordinates.
+        names: What was counted there, rules or error classes: a decision covers no others.
     """
 
     kind: FindingClass
@@ -85,6 +87,8 @@ class Finding:
     backfill: str | None = None
     remedy: str | None = None
     table_version: int | None = None
+    ranges: tuple[CoordinateRange, ...] = ()
+    names: tuple[str, ...] = ()
 
     @property
     def cause(self) -> str:

@@ -100,7 +100,13 @@ EXPECTATION_FAILED = Metric(
     "`verify_decoded`",
     ("stream", "expectation"),
 )
-
+UNDECODED = Metric(
+    "tideline.undecoded",
+    "offsets",
+    "landed offsets that are not decoded yet, as the run before this one has left them; only with"
+    " `decode`, once its tables are there",
+    "`detect_earliest_reset`",
+)
 WRONG_NAMES = Metric(
     "tideline.wrong_names",
     "names",
@@ -145,6 +151,7 @@ METRICS: tuple[Metric, ...] = (
     DECODED,
     QUARANTINED,
     EXPECTATION_FAILED,
+    UNDECODED,
     WRONG_NAMES,
     ERASURES_OVERDUE,
     FOLDED,

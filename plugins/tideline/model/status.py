@@ -91,7 +91,7 @@ class Status:
         last_run: The live run that landed rows last; None if none has, or history forgot it.
         last_landed_version: Version of the table that it made.
         open_incidents: How many incidents are open, those of the decoding as well.
-        undecoded: Landed offsets that are not decoded yet; None where nothing is decoded.
+        undecoded: Landed offsets that are not decoded yet; None without typed tables.
         expectations: Rows that failed each one in the newest decoding.
         names: What a catalog has said of the stream's tables; empty without a catalog.
         current: None where nothing was ever folded.

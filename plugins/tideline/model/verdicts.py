@@ -165,7 +165,8 @@ VERDICTS: dict[FindingClass, Verdict] = {
         next_step="look at the classes; a mistake in a schema or in the stream file is mended"
         " first, then decide",
         choices={
-            "quarantine": "these records go into quarantine, and the others into the typed table",
+            "quarantine": "these records go into quarantine, and the others into the typed table;"
+            " what came later is judged anew",
             "retry": "decode them once more, with the schemas and the stream file as they are now",
         },
     ),
@@ -186,8 +187,9 @@ VERDICTS: dict[FindingClass, Verdict] = {
         next_step="look at the records with `tideline explain`; mend the source, or the rule in the"
         " stream file, then decide",
         choices={
-            "quarantine": "records that fail go into quarantine, and the others into the typed"
-            " table; a redrive decodes them later",
+            "quarantine": "records at these offsets that fail these rules go into quarantine, and"
+            " the others into the typed table; what came later, or fails another rule, is judged"
+            " anew; a redrive decodes them later",
             "retry": "decode them once more, with the rules of the stream file as they are now",
         },
     ),

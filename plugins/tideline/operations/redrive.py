@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
+from itertools import chain
 from typing import get_args
 
 from tideline.decoding.execution import TypedAttempt, commit, decode, refuse_burying
-from tideline.decoding.rules import decoded_still, in_portions, still_landed
+from tideline.decoding.rules import decoded_still, in_portions, of_decision, still_landed
 from tideline.decoding.steps import CATCH_UP, finish_open, new_plan
 from tideline.decoding.tables import check_tables, raw_table
 from tideline.decoding.verifying import close_decoding
@@ -125,7 +126,9 @@ def _decoded(
 ) -> Iterator[tuple[TypedAttempt, DecodeResult]]:
     """Pass by pass, each by a plan that is not frozen yet; the caller commits or discards it."""
     most = CATCH_UP * run.stream.limits.max_records_per_run
-    for number, portion in enumerate(in_portions(ranges, most, _MOST_RANGES)):
+    parts = of_decision(ranges, run.ledger.read().decoding)
+    portions = chain.from_iterable(in_portions(part, most, _MOST_RANGES) for part in parts)
+    for number, portion in enumerate(portions):
         plan = new_plan(run, run.ledger.read(), portion, redrives=redrives)
         yield decode(
             run, plan if number == 0 else replace(plan, plan_id=f"{plan.plan_id}-{number}")

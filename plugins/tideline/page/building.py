@@ -101,6 +101,7 @@ def _status(facts: StreamFacts, now: datetime) -> Status:
         facts.doubt,
         now,
         state.erasing,
+        is_typed=facts.stream.decode is not None,
     )
 
 

@@ -48,6 +48,8 @@ def summarize(
     problem: str | None,
     now: datetime,
     erasing: Erasing = NOTHING_ERASED,
+    *,
+    is_typed: bool = False,
 ) -> Status:
     """A stream's status.
 
@@ -58,6 +60,7 @@ def summarize(
         problem: Why the brokers' answer is not to be relied on; None if it is.
         now: UTC-aware.
         erasing: What was erased by key.
+        is_typed: Whether the stream file has typed tables.
     """
     followed = [
         s for s in standings if s.position is not None and s.position.topic not in head.set_aside
@@ -80,7 +83,7 @@ def summarize(
         last_run=newest.run_id if newest is not None else None,
         last_landed_version=newest.version if newest is not None else None,
         open_incidents=len(open_incidents),
-        undecoded=missing(head.covered, covered) if covered else None,
+        undecoded=missing(head.covered, covered) if covered or is_typed else None,
         expectations=decoding.failed,
         names=head.names,
         current=_current(decoding, folding),

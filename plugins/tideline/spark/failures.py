@@ -43,6 +43,7 @@ _AT_A_RECORD = re.compile(
     r"\b(?:java\.lang\.(?:ArithmeticException|NumberFormatException|NegativeArraySizeException"
     r"|(?:Array|String)?IndexOutOfBoundsException)"
     r"|java\.time\.\w*DateTime\w*Exception"
+    r"|java\.util\.regex\.PatternSyntaxException"
     r"|java\.nio\.Buffer(?:Under|Over)flowException"
     r"|org\.apache\.spark\.Spark(?:Arithmetic|DateTime|Upgrade)Exception"
     r"|org\.apache\.kafka\.common\.(?:errors\.(?:CorruptRecord|RecordDeserialization)Exception"

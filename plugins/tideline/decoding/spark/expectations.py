@@ -2,17 +2,20 @@
 
 A condition is Spark's SQL over the typed table's columns. It has to say the same of a row each
 time: the quarantine is written by a second pass, and a clear makes the rows anew. So whatever
-depends on the time, on chance or on other rows is refused.
+depends on the time, on chance or on other rows is refused, by what Spark has made of the text.
 
-A condition that cannot be worked out, as a division by zero, is null: conditions are resolved
-without ANSI mode, whatever the session has.
+A condition that cannot be worked out, as a division by zero or a sum that is too large, is null.
+Conditions are resolved in ANSI mode, in which Spark raises an error rather than giving a wrong
+value; the error is caught around the condition. The session has that mode (`PINNED`).
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date
 from functools import reduce
 from operator import add, and_
 from typing import Any, cast
@@ -28,7 +31,7 @@ from tideline.model.decoding import UNAVAILABLE, DecodePlan, ErrorClass, Expecta
 from tideline.spark.coordinates import Transform
 
 FAILED: ErrorClass = "expectation"
-_ANSI = "spark.sql.ansi.enabled"
+_THIRD_DAY = date(1970, 1, 3)
 _BEFORE, _IS_ASKED, _FAILED = "so far {}", "is asked", "failed_expectations"
 """Names of columns while conditions are resolved; no column of a Delta table may have a space."""
 _NOW = re.compile(
@@ -36,8 +39,23 @@ _NOW = re.compile(
     r"|unix_timestamp) *\( *\)",
     re.IGNORECASE,
 )
-"""Functions that say something else at another time, or to another user."""
+"""Functions that say something else at another time, or to another user, where nobody can ask
+what Spark makes of a text: on Spark Connect, or without columns."""
 _QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`")
+_UNSTEADY = re.compile(r"Now|Current\w+|LocalTime\w*|SparkVersion|AesEncrypt")
+"""The same as classes of expressions; AES begins with random bytes."""
+_MOVING = re.compile(r"(?<!\w)(?:now|today|tomorrow|yesterday)(?![a-z`])", re.IGNORECASE)
+"""Texts that Spark takes for a time of now."""
+_SPELLS = re.compile(rf"{_MOVING.pattern}|\\\\|\\(?!['\"])", re.IGNORECASE)
+_OF_RECORDS = ("AttributeReference", "NamedLambdaVariable")
+_DAYS = "ExtractANSIIntervalDays"
+_CONSTANT = {
+    **dict.fromkeys(("FormatString", "StringSpace"), slice(1)),
+    **dict.fromkeys(("StringRepeat", "ArrayRepeat", "StringLPad", "StringRPad"), slice(1, 2)),
+    **dict.fromkeys(("DateAdd", "DateSub"), slice(1, 2)),
+    "Sequence": slice(3),
+}
+"""Arguments that say how much memory it takes; or a number of days, which Spark lets wrap."""
 
 
 HALTING = ""
@@ -61,7 +79,7 @@ def hold_against(plan: DecodePlan, columns: list[Column], is_gone: Column) -> Tr
 
     def condition(rule: Expectation) -> Column:
         passes = F.lit(rule.on_null == "pass")
-        return F.coalesce(F.expr(rule.sql), passes if lacks is None else passes | lacks)
+        return F.coalesce(tried(rule.sql), passes if lacks is None else passes | lacks)
 
     def transform(rows: DataFrame) -> DataFrame:
         there = {_BEFORE.format(name): name for name in rows.columns}
@@ -69,10 +87,9 @@ def hold_against(plan: DecodePlan, columns: list[Column], is_gone: Column) -> Tr
         wide = rows.select(*(F.col(n).alias(b) for b, n in there.items()), is_asked, *columns)
         bits = [F.when(condition(rule), 0).otherwise(1 << n) for n, rule in enumerate(plan.expect)]
         failed = F.when(F.col(_IS_ASKED), reduce(Column.bitwiseOR, bits)).otherwise(0)
-        with _without_ansi(rows.sparkSession):
-            rows = wide.select(
-                *(F.col(b).alias(n) for b, n in there.items()), failed.cast("long").alias(_FAILED)
-            )
+        rows = wide.select(
+            *(F.col(b).alias(n) for b, n in there.items()), failed.cast("long").alias(_FAILED)
+        )
         barring = [(n, rule) for n, rule in enumerate(plan.expect) if rule.on_fail != "count"]
         is_barred = _fails(*(n for n, _ in barring))
         names = [F.when(_fails(n), F.lit(rule.name)) for n, rule in barring]
@@ -85,6 +102,17 @@ def hold_against(plan: DecodePlan, columns: list[Column], is_gone: Column) -> Tr
         return rows.withColumns(told) if barring else rows
 
     return transform
+
+
+def tried(sql: str) -> Column:
+    """A condition, and null where an exception is raised while it is worked out.
+
+    Of a day and a number, `try_add` is Spark's `TryEval`: it catches whatever its arguments raise.
+    Spark's optimizer moves parts of them elsewhere, ahead of it: so the condition has to stand in a
+    branch of CASE, and the day may not be a constant.
+    """
+    day = F.date_from_unix_date(F.col(_IS_ASKED).cast("int"))
+    return F.try_add(day, F.expr(sql).cast("int")) == F.lit(_THIRD_DAY)
 
 
 def counts(plan: DecodePlan, *, of_bad: bool) -> list[Column]:
@@ -147,46 +175,132 @@ def refusals(
 
 def _refused(rows: DataFrame, conditions: Sequence[str], *, is_known: bool) -> str | None:
     """Why one of the conditions cannot be used; all together take Spark as long as one."""
-    for sql in conditions:
-        if found := _NOW.search(_QUOTED.sub("''", sql)):
-            return (
-                f"{found[0]} says something else at another time, and rows are made anew; allowed:"
-                " the column timestamp, Kafka's time of the record"
-            )
+    is_resolved = is_known and not is_remote()
+    if unsteady := _unsteady_text(rows, conditions, is_resolved=is_resolved):
+        return _is_unsteady(unsteady)
     try:
-        with _without_ansi(rows.sparkSession):
-            columns = [F.expr(sql).alias(f"c{n}") for n, sql in enumerate(conditions)]
-            for field in rows.select(*columns).schema:
-                if not isinstance(field.dataType, BooleanType):
-                    kind = field.dataType.simpleString()
-                    return f"it is of type {kind}; allowed: a condition, true or false"
-            met = rows.filter(reduce(and_, map(F.expr, conditions)))  # neither sums nor windows
-            _ = met.schema
+        columns = [F.expr(sql).alias(f"c{n}") for n, sql in enumerate(conditions)]
+        for field in rows.select(*columns).schema:
+            if not isinstance(field.dataType, BooleanType):
+                kind = field.dataType.simpleString()
+                return f"it is of type {kind}; allowed: a condition, true or false"
+        met = rows.filter(reduce(and_, map(F.expr, conditions)))  # neither sums nor windows
+        _ = met.schema
     except PySparkException as error:
         if not (is_known or isinstance(error, ParseException)):
             return None
         text = str(error).strip().splitlines()[0].rstrip(";")
         return f"Spark refuses it: {text[:500]}"
-    if is_remote():
-        return None
-    plan = cast(Any, met)._jdf.queryExecution().analyzed()
+    return _refused_as_resolved(cast(Any, met)) if is_resolved else None
+
+
+def _refused_as_resolved(met: Any) -> str | None:
+    """Why conditions cannot be used, by what Spark has made of them."""
+    plan = met._jdf.queryExecution().analyzed()
     if not plan.deterministic():
         return "it depends on chance or on Spark, and rows are made anew; allowed: columns' values"
     if not plan.subqueriesAll().isEmpty():
         return "it asks other tables, which change; allowed: columns' values"
+    if not plan.child().children().isEmpty():
+        return "it makes other rows of a row; allowed: a condition"
+    for part in _Part.read(iter(json.loads(plan.condition().toJSON()))).all():
+        if _UNSTEADY.fullmatch(part.name):
+            return _is_unsteady(part.name)
+        if part.is_moving:
+            return _is_unsteady("a text as 'now'")
+        if part.needs_constants:
+            return (
+                f"{part.name} by a record's number may take all memory, or wrap; allowed: a"
+                " constant, and day + n * interval 1 day"
+            )
     return None
 
 
-@contextmanager
-def _without_ansi(spark: SparkSession) -> Iterator[None]:
-    """Resolve expressions such that what cannot be worked out is null.
+def _is_unsteady(what: str) -> str:
+    return (
+        f"{what} says something else at another time, or to another Spark or user, and rows are"
+        " made anew; allowed: the column timestamp, Kafka's time of the record"
+    )
 
-    Spark Connect resolves a plan once it is executed: there, the session stays so.
+
+def _unsteady_text(rows: DataFrame, conditions: Sequence[str], *, is_resolved: bool) -> str | None:
+    """What in a text says something else at another time.
+
+    Args:
+        is_resolved: Whether what Spark makes of functions is looked at as well.
     """
-    before = str(spark.conf.get(_ANSI))
-    spark.conf.set(_ANSI, "false")
+    for sql in conditions:
+        if not is_resolved and (found := _NOW.search(_QUOTED.sub("''", sql))):
+            return found[0]
+        if _has_literal_of_now(rows, sql):
+            return "a literal as 'now'"
+    return None
+
+
+def _has_literal_of_now(rows: DataFrame, sql: str) -> bool:
+    """Whether a literal, as `date 'today'`, depends on the time: once parsed, it is a constant.
+
+    With another word in place of that one, and of what may spell it, it is no literal.
+    """
+    other = _SPELLS.sub("never", sql)
     try:
-        yield
-    finally:
-        if not is_remote():
-            spark.conf.set(_ANSI, before)
+        _ = other == sql or rows.select(F.expr(other)).schema
+    except PySparkException as error:
+        return error.getCondition() == "INVALID_TYPED_LITERAL"
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """An expression as Spark has resolved it.
+
+    Args:
+        name: Its class.
+        facts: What Spark writes of it.
+        inner: The expressions that it is made of.
+    """
+
+    name: str
+    facts: Mapping[str, Any]
+    inner: tuple[_Part, ...]
+
+    @classmethod
+    def read(cls, nodes: Iterator[Mapping[str, Any]]) -> _Part:
+        """Take an expression off a list in which each stands before its own ones."""
+        node = next(nodes)
+        name = str(node["class"]).rpartition(".")[2]
+        return cls(name, node, tuple(cls.read(nodes) for _ in range(node["num-children"])))
+
+    def all(self, *, but_times: bool = False) -> Iterator[_Part]:
+        """It and all within; or without those that make a time of something, and what they use."""
+        if not (but_times and self.makes_time):
+            yield self
+            for part in self.inner:
+                yield from part.all(but_times=but_times)
+
+    @property
+    def makes_time(self) -> bool:
+        """Whether it makes a time or a day of something else, as of a text."""
+        is_cast = self.name == "Cast" and str(self.facts["dataType"]).startswith(("date", "time"))
+        return is_cast or self.name in ("ParseToDate", "ParseToTimestamp")
+
+    @property
+    def is_of_records(self) -> bool:
+        """Whether it is another value for another record."""
+        return any(part.name in _OF_RECORDS for part in self.all())
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether it makes a time of a constant text that may say now."""
+        if not self.makes_time or self.inner[0].is_of_records:
+            return False
+        made_of = [*self.inner[0].all(but_times=True)]
+        constants = [part.facts for part in made_of if part.name == "Literal"]
+        texts = [facts["value"] for facts in constants if facts["dataType"] == "string"]
+        return bool(texts) and (len(made_of) > 1 or bool(_MOVING.search(str(texts[0]))))
+
+    @property
+    def needs_constants(self) -> bool:
+        """Whether a record's value may make it take all memory, or wrap."""
+        asked = self.inner[_CONSTANT.get(self.name, slice(0))]
+        return any(part.is_of_records and part.name != _DAYS for part in asked)

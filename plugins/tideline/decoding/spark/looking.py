@@ -18,6 +18,7 @@ from tideline.decoding.spark.rows import typed_type
 from tideline.launch.java import find_java
 from tideline.launch.programs import log_settings
 from tideline.model.decoding import DecodePlan
+from tideline.spark.session import PINNED
 
 _SETTINGS = {
     "spark.master": "local[1]",
@@ -26,6 +27,7 @@ _SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.memory": "512m",
     "spark.sql.session.timeZone": "UTC",
+    **PINNED,
 }
 
 

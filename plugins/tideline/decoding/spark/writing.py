@@ -19,6 +19,7 @@ from dataclasses import replace
 from importlib import import_module
 from typing import get_args
 
+from pyspark.errors import IllegalArgumentException, PySparkException
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
@@ -153,25 +154,33 @@ def _refused(raw: DataFrame, plan: DecodePlan) -> list[str]:
 
 
 def _refuse_a_rule(raw: DataFrame, plan: DecodePlan, error: Exception) -> None:
-    """Name the rule that has failed a job: some functions raise errors whatever the mode is.
+    """Name the rule that has failed a job: Spark looks at constants, as patterns, before any row.
 
     Raises:
         BadInput: It fails alone as well.
     """
-    if (why := reason_of_values(error)) is None:
+    if (why := _reason(error)) is None:
         return
     for rule in plan.expect:
         judged = raw.transform(for_typed(plan)).transform(judge(replace(plan, expect=(rule,))))
         try:
             judged.write.format("noop").mode("overwrite").save()
         except Exception as again:
-            if reason_of_values(again) is None:
+            if _reason(again) is None:
                 raise
             raise BadInput(
-                f"decode.expect ({rule.name}): got {shown(rule.sql)}; for a record Spark fails, and"
-                f" gives no null: {why}. Nothing was decoded; use try_ functions, or ask for values"
-                " that it takes"
+                f"decode.expect ({rule.name}): got {shown(rule.sql)}; Spark fails, and gives no"
+                f" null: {why}. Nothing was decoded; correct it"
             ) from error
+
+
+def _reason(error: Exception) -> str | None:
+    """Why a job fails each time, also for a constant; None where it may pass."""
+    condition = error.getCondition() if isinstance(error, PySparkException) else None
+    is_constant = isinstance(error, IllegalArgumentException)
+    if is_constant or (condition or "").startswith("INVALID_FORMAT"):
+        return str(error).split("\n", 1)[0]
+    return reason_of_values(error)
 
 
 def _new_schemas(raw: DataFrame, plan: DecodePlan) -> DecodeResult:
