@@ -11,6 +11,18 @@ TAKEN_OUT = "tests/steps/test_topics_taken_out.py"
 GENERATIONS = "tests/unit/test_generations.py"
 MUTANTS = (
     Mutant(
+        "a partition without a leader holds up no other",
+        "return may_proceed and is_known and finding.expected == LEADERS_ANSWER",
+        "return False",
+        "tests/steps/test_halting.py::test_a_partition_without_a_leader_holds_up_no_other_where_runs_may_proceed",
+    ),
+    Mutant(
+        "a new partition without a leader is waited for",
+        "return may_proceed and is_known and finding.expected == LEADERS_ANSWER",
+        "return may_proceed",
+        "tests/steps/test_halting.py::test_a_new_partition_without_a_leader_is_waited_for",
+    ),
+    Mutant(
         "blocked partitions get no range (R8)",
         "if position.topic_partition in blocked:",
         "if False:",

@@ -50,6 +50,7 @@ class Log:
     entries: list[Entry] = field(default_factory=list)
     log_start: int = 0
     epochs: list[tuple[int, int]] = field(default_factory=lambda: [(0, 0)])
+    has_leader: bool = True
 
     @property
     def end(self) -> int:
@@ -177,7 +178,12 @@ class SimulatedKafka:
         if name in cluster.refused:
             return TopicObservation(name, None, refusal="TOPIC_AUTHORIZATION_FAILED")
         seen = tuple(
-            _partition(number, log, epochs.get(TopicPartition(name, number)), mood)
+            _partition(
+                number,
+                log,
+                epochs.get(TopicPartition(name, number)),
+                mood if log.has_leader else "fault",
+            )
             for number, log in enumerate(topic.logs)
         )
         if "ids" in cluster.hidden:

@@ -259,3 +259,34 @@ def test_closed_runs_land_again_in_a_copy_much_older_than_their_commits(landed):
         assert landed.run(name).status == "done"
     assert len(landed.rows()) == 120
     assert landed.is_clean()
+
+
+def test_a_partition_without_a_leader_holds_up_no_other_where_runs_may_proceed(landed):
+    """Its position stays, and what comes there later is landed once it answers; `halt` waits."""
+    landed.grow(2)
+    landed.run("both")
+    for partition in (0, 1):
+        landed.send(10, partition)
+    landed.log(1).has_leader = False
+    with pytest.raises(ServiceAway, match="an answer of the leader"):
+        landed.run("waits")
+    landed.configure(on_incident="proceed")
+    before = {p.partition: p.next_offset for p in landed.ledger().read().head.positions}
+    landed.run("proceeds")
+    after = {p.partition: p.next_offset for p in landed.ledger().read().head.positions}
+    assert after == {0: before[0] + 10, 1: before[1]}
+    assert landed.ledger().read().open_incidents == ()
+    landed.log(1).has_leader = True
+    landed.run("again")
+    assert landed.is_clean()
+    after = {p.partition: p.next_offset for p in landed.ledger().read().head.positions}
+    assert after[1] == before[1] + 10
+
+
+def test_a_new_partition_without_a_leader_is_waited_for(landed):
+    """It has no position yet, and might begin too late."""
+    landed.configure(on_incident="proceed")
+    landed.grow(2)
+    landed.log(1).has_leader = False
+    with pytest.raises(ServiceAway):
+        landed.run("waits")

@@ -20,7 +20,7 @@ class Item:
 LOSS, TRANSIENT = Item("retention_loss"), Item("transient", "no leader")
 
 
-def agreed(*observations, patience_seconds=60):
+def agreed(*observations, patience_seconds=60, **options):
     """Feed observations one by one; how many were taken, and what was agreed on."""
     left = list(observations)
 
@@ -28,7 +28,11 @@ def agreed(*observations, patience_seconds=60):
         return len(observations) - len(left) + 1, left.pop(0)
 
     return stability.observe_until_stable(
-        observe, key=lambda s: s, patience_seconds=patience_seconds, first_pause_seconds=0
+        observe,
+        key=lambda s: s,
+        patience_seconds=patience_seconds,
+        first_pause_seconds=0,
+        **options,
     )
 
 
@@ -45,6 +49,24 @@ def test_a_verdict_needs_two_observations_in_a_row():
 def test_what_was_seen_once_is_no_verdict():
     """A finding that is gone at the second observation was a lagging answer."""
     assert agreed((LOSS,), (), ()) == (3, ())
+
+
+def test_others_may_go_on_beside_what_stays_once_patience_is_at_its_end(monkeypatch):
+    """Not beside anything else, and not before two observations in a row agree."""
+    passes = {"may_wait": lambda item: item is TRANSIENT, "patience_seconds": 2}
+    both, other = (LOSS, TRANSIENT), Item("transient", "a stale leader")
+
+    def agreed_by_the_second(*observations):
+        seconds = iter(range(10))
+        monkeypatch.setattr(stability.time, "monotonic", lambda: 1.5 * next(seconds))
+        return agreed(*observations, **passes)
+
+    assert agreed_by_the_second((TRANSIENT,), (TRANSIENT,)) == (2, ())
+    assert agreed_by_the_second(both, both) == (2, (LOSS,))
+    with pytest.raises(ServiceAway, match="no leader"):
+        agreed_by_the_second((TRANSIENT,), both)
+    with pytest.raises(ServiceAway, match="a stale leader"):
+        agreed_by_the_second((TRANSIENT, other), (TRANSIENT, other))
 
 
 def test_a_finding_between_faults_is_observed_again():

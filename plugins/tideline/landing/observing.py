@@ -45,6 +45,7 @@ def observe_until_stable(
     key: Callable[[Item], Hashable],
     patience_seconds: float,
     first_pause_seconds: float,
+    may_wait: Callable[[Item], bool] = lambda _: False,
 ) -> tuple[Basis, tuple[Item, ...]]:
     """Observe until nothing is wrong, or until two observations in a row show the same.
 
@@ -55,6 +56,7 @@ def observe_until_stable(
         patience_seconds: How long transient or changing items are waited out. A clean observation
             at the very end is confirmed by one more.
         first_pause_seconds: Between the first two; each later pause is twice as long, up to 5 s.
+        may_wait: Whether others may go on beside a transient item that stays.
 
     Returns:
         The last observation, without transient items.
@@ -72,6 +74,9 @@ def observe_until_stable(
         if not transient and keys == before:
             return basis, items
         if items and time.monotonic() > deadline:
+            if transient and keys == before and all(map(may_wait, transient)):
+                log.warning("going on beside: %s", _text(transient))
+                return basis, tuple(item for item in items if item.kind != "transient")
             raise ServiceAway(
                 f"no stable answer within {duration_text(patience_seconds)}:"
                 f" {_text(transient or items)};"

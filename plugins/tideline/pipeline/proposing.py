@@ -37,7 +37,12 @@ from tideline.rules.backfill import (
 )
 from tideline.rules.planning import new_places, plan_live
 from tideline.rules.positions import followed_otherwise, only_followed
-from tideline.rules.reset_detection import blocked_by, find_resets, having_seen
+from tideline.rules.reset_detection import (
+    LEADERS_ANSWER,
+    blocked_by,
+    find_resets,
+    having_seen,
+)
 
 _STALE_AFTER = timedelta(seconds=60)
 """A proposal older than this is made anew: the task may have waited, or been cleared."""
@@ -205,8 +210,21 @@ def stable_proposal(
         key=incident_key,
         patience_seconds=run.stream.patience_seconds,
         first_pause_seconds=run.first_pause_seconds,
+        may_wait=lambda finding: _may_wait(run, state.head, finding),
     )
     return basis, proposal, findings
+
+
+def _may_wait(run: RunContext, head: Head, finding: Finding) -> bool:
+    """Whether a live run goes on beside a partition whose leader does not answer.
+
+    With `on_incident: proceed`; its position stays. A partition without one could begin too late.
+    """
+    is_known = any(
+        finding.topic == p.topic and finding.partition == p.partition for p in head.positions
+    )
+    may_proceed = run.stream.on_incident == "proceed" and run.request.lane == "live"
+    return may_proceed and is_known and finding.expected == LEADERS_ANSWER
 
 
 def findings_of(

@@ -46,6 +46,9 @@ from tideline.model.plan import ClusterRanges
 from tideline.model.verdicts import GAP_CLASSES
 from tideline.rules.foreign_changes import OLDER_LEDGER, table_findings
 
+LEADERS_ANSWER = "an answer of the leader"
+"""What is expected of a partition that says nothing; nothing is read of it meanwhile."""
+
 
 def find_resets(
     head: Head,
@@ -214,7 +217,7 @@ def _partition_findings(
         yield Finding("unknown", "an answer", seen.refusal)
         return
     if not seen.answered or seen.log_start_offset is None or seen.high_watermark is None:
-        yield Finding("transient", "an answer of the leader", seen.fault or "no offsets")
+        yield Finding("transient", LEADERS_ANSWER, seen.fault or "no offsets")
         return
     log_now = f"log {OffsetRange(seen.log_start_offset, seen.high_watermark)}"
     epoch, epoch_end = seen.leader_epoch, seen.epoch_end_offset
