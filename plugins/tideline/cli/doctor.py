@@ -11,11 +11,13 @@ import os
 import platform
 import tempfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from threading import Thread
 from time import monotonic
 
 from tideline.catalog.port import SchemaMissing, said_by_client
@@ -45,6 +47,8 @@ from tideline.stream.files import stream_paths, streams_in
 from tideline.stream.stream import Stream, tables_of
 from tideline.wiring import find_store, open_ledger, open_run, store_options
 
+_MOST_SECONDS = 15.0
+"""For all that a catalog or a registry is asked."""
 _PACKAGES = ("tideline", "apache-airflow", "pyspark", "deltalake", "kafka-python")
 _SHOWN = 5
 
@@ -153,10 +157,10 @@ class _Doctor:
                         yield self._ask(stream, f"{role} table of before", uri, _former)
                 if stream.catalog is not None:
                     place = f"{stream.catalog.connection} {stream.catalog.name}"
-                    yield self._ask(stream, "catalog", place, partial(_catalog, run))
+                    yield self._ask(stream, "catalog", place, _bounded(partial(_catalog, run)))
                 if stream.registry is not None:
                     place = stream.registry.connection
-                    yield self._ask(stream, "registry", place, partial(_registry, run))
+                    yield self._ask(stream, "registry", place, _bounded(partial(_registry, run)))
         except TidelineError as error:  # of its object store
             place = str(stream.table.connection)
             yield _Line(stream.stream, "connection", place, "failed", error.message, 0.0, error)
@@ -175,6 +179,27 @@ class _Doctor:
         except TidelineError as found:
             text, state, error = found.message, "failed", found
         return _Line(name, what, place, state, text, monotonic() - began, error)
+
+
+def _bounded(ask: Callable[[], str]) -> Callable[[], str]:
+    """The same question, given up after a while: a server may drip, which no client limits."""
+
+    def bounded() -> str:
+        answer = Future[str]()
+
+        def work() -> None:
+            try:
+                answer.set_result(ask())
+            except BaseException as error:
+                answer.set_exception(error)
+
+        Thread(target=work, daemon=True).start()
+        try:
+            return answer.result(_MOST_SECONDS)
+        except TimeoutError as error:
+            raise ServiceAway(f"no whole answer within {_MOST_SECONDS:.0f} s") from error
+
+    return bounded
 
 
 def _versions() -> str:
