@@ -29,6 +29,7 @@ from tideline.kafka.settings import SHORT_PATIENCE, kafka_settings
 from tideline.landing.context import RunContext
 from tideline.launch.jars import spark_jars
 from tideline.launch.java import find_java
+from tideline.launch.progress import waiting
 from tideline.launch.target import connect_url, spark_master
 from tideline.model.addresses import bucket_of, is_in_object_store, store_of
 from tideline.model.catalog import TableName
@@ -173,7 +174,8 @@ class _Doctor:
     def _ask(self, stream: Stream | None, what: str, place: str, ask: Callable[[], str]) -> _Line:
         name, began = None if stream is None else stream.stream, monotonic()
         try:
-            text, state, error = ask(), "ok", None
+            with waiting(f"{what} {place}"):
+                text, state, error = ask(), "ok", None
         except Warned as warning:
             text, state, error = str(warning), "warning", None
         except TidelineError as found:

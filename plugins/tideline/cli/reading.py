@@ -25,7 +25,7 @@ from tideline.errors import AuditNotClean, BadInput, Transient
 from tideline.kafka.settings import SHORT_PATIENCE
 from tideline.landing.observing import observe_topics
 from tideline.launch.local_driver import WarmDriver, warm_drivers
-from tideline.launch.progress import working
+from tideline.launch.progress import waiting, working
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.state import LedgerState
 from tideline.model.erasing import untold_text
@@ -118,7 +118,10 @@ class _Brokers:
             return None, self._silent[connection]
         try:
             cluster = self._clusters.of(connection)
-            with open_run(stream, "status", RunRequest(), cluster=cluster) as run:
+            with (
+                waiting(f"the brokers of {connection}"),
+                open_run(stream, "status", RunRequest(), cluster=cluster) as run,
+            ):
                 return observe_topics(run, mark_followed(state.head, stream.kafka)), None
         except (Transient, BadInput) as error:
             if isinstance(error, Transient):

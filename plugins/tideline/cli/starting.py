@@ -18,6 +18,7 @@ from tideline.contract.answers import Begun, Fetched
 from tideline.errors import BadInput
 from tideline.kafka.settings import kafka_settings
 from tideline.launch.jars import fetch_for_runs
+from tideline.launch.progress import waiting
 from tideline.model.wording import first_few, said_by_system
 from tideline.stream.files import parse_stream
 
@@ -81,7 +82,8 @@ def _topics(connection: str) -> list[str]:
     # Imported here: no other command of this module needs a client.
     from tideline.kafka.client import KafkaCluster
 
-    with KafkaCluster(kafka_settings(connection).less_patient()) as cluster:
+    settings = kafka_settings(connection).less_patient()
+    with waiting(f"the brokers of {connection}"), KafkaCluster(settings) as cluster:
         return cluster.topics_matching(".*")
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from tideline.errors import BadInput
 from tideline.kafka.settings import kafka_settings
 from tideline.landing.context import now
+from tideline.launch.progress import waiting
 from tideline.model.fleet import TopicList, seen_again
 from tideline.model.wording import first_few
 from tideline.stream.contents import (
@@ -108,7 +109,8 @@ def _found(fleet: Fleet, pattern: str, connection: str) -> dict[str, str]:
     # Imported here: other commands need no client.
     from tideline.kafka.client import KafkaCluster
 
-    with KafkaCluster(kafka_settings(connection)) as cluster:
+    settings = kafka_settings(connection)
+    with waiting(f"the brokers of {connection}"), KafkaCluster(settings) as cluster:
         return {
             name: topic_id
             for name, topic_id in cluster.topic_ids(pattern).items()

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import Timer
 from typing import TYPE_CHECKING
 
 from tideline.model.wording import duration_text
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 log = logging.getLogger("tideline")
+_SAID_AFTER = 2.0
 
 
 @contextmanager
@@ -31,6 +33,18 @@ def working(text: str) -> Iterator[None]:
     with _bar() as bar:
         bar.add_task(text, total=None)
         yield
+
+
+@contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """Say on standard error what is waited for, once that has taken two seconds."""
+    said = Timer(_SAID_AFTER, lambda: print(f"waiting for {what}", file=sys.stderr, flush=True))
+    said.daemon = True
+    said.start()
+    try:
+        yield
+    finally:
+        said.cancel()
 
 
 @contextmanager
