@@ -23,11 +23,20 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[1]
 COMMANDS = ("tests/e2e/test_command_line.py", "tests/e2e/test_decisions_from_a_shell.py")
 """The end-to-end tests that need no Airflow: there they would make the longest part longer."""
+FOLDS = tuple(
+    f"tests/spark/test_{name}.py"
+    for name in (
+        *("current", "current_damage", "current_order", "current_views"),
+        *("fold", "fuzz", "hashes", "sweeping"),
+    )
+)
+"""Both halves of the Spark suite are as long as the others together."""
 AT_ONCE = 2
 """More would share two cores, and time-outs would be met."""
 PARTS = {
     "airflow": ("tests/e2e", *(f"--ignore={file}" for file in COMMANDS)),
-    "spark": ("tests/spark",),
+    "spark": ("tests/spark", *(f"--ignore={file}" for file in FOLDS)),
+    "folds": FOLDS,
     "ledger": ("tests/integration", "tests/page"),
     "faults": ("tests/faults", *COMMANDS),
     "rules": (
@@ -39,6 +48,7 @@ PARTS = {
 PURPOSES = {
     "airflow": "Dag runs, approvals, backfills and redrives under a real Airflow",
     "spark": "what only Spark can answer: a landing, a replay, a decoding, drivers, connections",
+    "folds": "the current table: folds in any portions, views, sweeps, random histories",
     "faults": "each fault of the catalogue, and crashes; commands as a shell sees them",
     "ledger": "Kafka, registry, both ledgers, migrations; who may read which route of the page",
     "rules": "rules and values; Dags as parsed; a run's steps and histories over memory; secrets",

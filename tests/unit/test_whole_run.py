@@ -9,6 +9,7 @@ from tests import __main__ as whole_run
 from tests import in_store
 from tests.__main__ import (
     COMMANDS,
+    FOLDS,
     PARTS,
     PURPOSES,
     RESULTS,
@@ -84,7 +85,7 @@ def test_every_folder_with_tests_is_in_one_part():
     folders = {f"tests/{p.parent.name}" for p in (ROOT / "tests").glob("*/test_*.py")}
     listed = [chosen for part in PARTS.values() for chosen in part]
     assert len(set(listed)) == len(listed)
-    for file in COMMANDS:
+    for file in (*COMMANDS, *FOLDS):
         assert (ROOT / file).exists()
         assert f"--ignore={file}" in listed
         assert file in listed
