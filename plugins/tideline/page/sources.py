@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from tideline.errors import BadInput, ServiceAway, TidelineError
-from tideline.kafka.settings import kafka_settings
+from tideline.kafka.settings import SHORT_PATIENCE, kafka_settings
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.state import LedgerState
 from tideline.model.observation import Observation
@@ -38,6 +38,7 @@ _BROKERS_EVERY = 10
 _LEDGER_EVERY = 2
 _LIST_EVERY = 30
 """Of a ledger in the list, which asks all of them."""
+_BROKER_PATIENCE = SHORT_PATIENCE
 PATIENCE_SECONDS = 8
 """Whoever looks is told after so long that a service does not answer."""
 _AT_ONCE = 4
@@ -174,7 +175,7 @@ class Sources:
                 if state is not None:
                     states[name] = state
                     topics |= set(state.head.topics)
-        with KafkaCluster(kafka_settings(connection).less_patient()) as cluster:
+        with KafkaCluster(kafka_settings(connection).less_patient(_BROKER_PATIENCE)) as cluster:
             found = cluster.observe(topics, {})
         self._looks[connection] = found, states
         return found
