@@ -123,6 +123,7 @@ def test_tables_at_former_addresses_are_erased_from_or_named(orders, capsys):
     assert orders.commands(capsys, "audit")["clean"]
 
 
+@pytest.mark.slow  # the simulated world puts ledgers back around each step
 def test_a_ledger_that_was_put_back_refuses_later_records_still(orders, capsys):
     """Its table tells the erasure: what is refused, what tells a key again, what is due."""
     orders.sends(("c", PLANTED, "a", 1), ("c", 7, "b", 1))

@@ -495,7 +495,15 @@ LOGS = int(os.environ.get("TIDELINE_TEST_LOGS", "80"))
 """In each of the four ways."""
 
 
-@pytest.mark.parametrize("way", ["plain", "lacking", "sequence", "dropping"])
+@pytest.mark.parametrize(
+    "way",
+    [
+        "plain",
+        "lacking",
+        pytest.param("sequence", marks=pytest.mark.slow),
+        pytest.param("dropping", marks=pytest.mark.slow),
+    ],
+)
 def test_any_order_any_portions_again(spark, tmp_path, way):
     """Many logs at once, each a partition with keys of its own: what is folded is as defined.
 
