@@ -62,6 +62,30 @@ MUTANTS = (
         "tests/unit/test_fleet_batch.py::test_what_cannot_be_decoded_holds_up_no_landing",
     ),
     Mutant(
+        "a run lands by the number of shards that it began with",
+        "if shard_of(s, self.shards) == self.shard}",
+        "if shard_of(s, fleet.shards or 1) == self.shard}",
+        "tests/dags/test_fleet_tasks.py",
+    ),
+    Mutant(
+        "a form of a stream is none of a fleet's",
+        "request_of(dag_run, [*window_form()])",
+        "request_of(dag_run)",
+        "tests/dags/test_fleet_tasks.py",
+    ),
+    Mutant(
+        "what a failed shard has landed is told",
+        "task.xcom_push(_TOLD, [run.stream for run in told])",
+        "task.xcom_push(_TOLD, [])",
+        "tests/dags/test_fleet_tasks.py",
+    ),
+    Mutant(
+        "what is landed of a window is left alone when its task comes again",
+        "only_left=task.try_number > 1 or task.get_first_reschedule_date(context) is not None,",
+        "only_left=task.try_number > 1,",
+        "tests/dags/test_fleet_tasks.py",
+    ),
+    Mutant(
         "what an incident bars is no lag",
         "if (topic, partition) in barred:",
         "if False:",
