@@ -288,7 +288,7 @@ MUTANTS = (
         "fold: a tombstone that tells no key is no row",
         "return ~is_keyless(plan) & ~F.col(IS_TRUNCATE) & ~F.col(FOLLOWS)",
         "return ~is_keyless(plan) & ~F.col(IS_TRUNCATE)",
-        f"{FOLD}::test_a_delete_that_lacks_a_column_of_the_key_is_told",
+        f"{FOLD}::test_a_record_without_a_value_that_deletes_nothing_is_no_row",
     ),
     Mutant(
         "fold: a delete that lacks a column of the key is told",
