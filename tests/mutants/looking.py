@@ -63,8 +63,8 @@ MUTANTS = (
     ),
     Mutant(
         "a run lands by the number of shards that it began with",
-        "if shard_of(s, self.shards) == self.shard}",
-        "if shard_of(s, fleet.shards or 1) == self.shard}",
+        "mine = (s for s in contents.streams if shard_of(s, self.shards) == self.shard)",
+        "mine = (s for s in contents.streams if shard_of(s, contents.fleet.shards) == self.shard)",
         "tests/dags/test_fleet_tasks.py",
     ),
     Mutant(

@@ -132,12 +132,8 @@ class DiscoverTopics(BaseOperator):
         return {name: list(topics[:50]) for name, topics in changes.items()}
 
 
-class LandShard(BaseOperator):
-    """Lands the topics of one shard of a fleet, one after the other in each of its threads.
-
-    A topic that halts, fails or is held by another run holds up no other. The task fails at the end
-    if one has halted or failed, and names it; a retry, or a clear, lands only what is not closed.
-    Airflow publishes nothing of a task that fails: `TellShard` tells of what it has landed.
+class ShardOperator(BaseOperator):
+    """A task of one shard of a fleet.
 
     Args:
         file: Path of the fleet's file.
@@ -150,6 +146,23 @@ class LandShard(BaseOperator):
         self.file = file
         self.shard = shard
         self.shards = shards
+
+    def streams_of(self, contents: FileContents) -> dict[str, Stream]:
+        """The streams of this shard, by name."""
+        mine = (s for s in contents.streams if shard_of(s, self.shards) == self.shard)
+        return {stream.stream: stream for stream in mine}
+
+
+class LandShard(ShardOperator):
+    """Lands the topics of one shard of a fleet, one after the other in each of its threads.
+
+    A topic that halts, fails or is held by another run holds up no other. The task fails at the end
+    if one has halted or failed, and names it; a retry, or a clear, lands only what is not closed.
+    Airflow publishes nothing of a task that fails: `TellShard` tells of what it has landed.
+    """
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(**arguments)
         self._batch: Batch | None = None
 
     def execute(self, context: Any) -> None:
@@ -167,7 +180,7 @@ class LandShard(BaseOperator):
             only_left=task.try_number > 1 or task.get_first_reschedule_date(context) is not None,
             tell=publish_run,
         )
-        mine = {s.stream: s for s in contents.streams if shard_of(s, self.shards) == self.shard}
+        mine = self.streams_of(contents)
         runs = _not_entitled(mine.values(), dag_run)
         barred = {run.stream for run in runs}
         for run in self._batch.run([s for name, s in mine.items() if name not in barred]):
@@ -189,19 +202,8 @@ class LandShard(BaseOperator):
             self._batch.stop()
 
 
-class TellShard(BaseOperator):
-    """Publishes the assets' events of what a shard has landed whose task has failed.
-
-    Args:
-        file: Path of the fleet's file.
-        shard, shards: As of `LandShard`.
-    """
-
-    def __init__(self, *, file: str, shard: int, shards: int, **arguments: Any) -> None:
-        super().__init__(**arguments)
-        self.file = file
-        self.shard = shard
-        self.shards = shards
+class TellShard(ShardOperator):
+    """Publishes the assets' events of what a shard has landed whose task has failed."""
 
     def execute(self, context: Any) -> None:
         """Ask the ledger of each stream what the run has left there; of all after a killed task."""
@@ -210,13 +212,12 @@ class TellShard(BaseOperator):
         if names is not None and not names:
             raise AirflowSkipException("nothing was landed")
         with translated_errors():
-            for stream in read_fleet(self.file).streams:
-                is_mine = shard_of(stream, self.shards) == self.shard
-                if not is_mine or (names is not None and stream.stream not in names):
+            for name, stream in self.streams_of(read_fleet(self.file)).items():
+                if names is not None and name not in names:
                     continue
                 ledger = open_ledger(stream)
                 run = StreamRun(
-                    stream.stream,
+                    name,
                     "closed_before",
                     record=ledger.find_run(run_id),
                     decoded=ledger.find_decoding(run_id),

@@ -158,7 +158,7 @@ def _folded(
         result = answer_of(run, job, FoldResult)
     if result.anew and not result.refused:
         log.info("folding buckets %s anew", first_few(result.anew))
-        every = run.typed.decoded.files_at(plan.covered, plan.typed_version)
+        every = job.every_file or run.typed.decoded.files_at(plan.covered, plan.typed_version)
         job = replace(job, every_file=every, anew=result.anew)
         result = answer_of(run, job, FoldResult)
         if result.anew:  # a value that did not come, in a bucket that only the first pass had left

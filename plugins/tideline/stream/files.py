@@ -210,6 +210,11 @@ def read_fleet(path: str | Path) -> FileContents:
     if contents.fleet is None:
         what = "a fleet file, which has a key `fleet`"
         raise refused([of_file(str(path), "a stream file", what)])
+    return _without_others(contents, path)
+
+
+def _without_others(contents: FileContents, path: Path) -> FileContents:
+    """A fleet with the streams that its file owns, as the files beside it say."""
     beside = stream_paths(path.parent)
     files, problems = read_files(other for other in beside if other.name != path.name)
     counts = by_name({path: contents, **files}, (p.stem for p in problems))
@@ -264,7 +269,7 @@ def contents_in(path: str | Path) -> FileContents:
         StreamFileError: The file is refused.
     """
     contents = read_file(path)
-    return contents if contents.fleet is None else read_fleet(path)
+    return contents if contents.fleet is None else _without_others(contents, Path(path))
 
 
 def contents_beside(path: str | Path, other: str | Path) -> FileContents:
