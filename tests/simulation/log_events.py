@@ -144,8 +144,9 @@ def recreate(world: World, topic: int, count: int) -> None:
 
 
 def grow(world: World, topic: int) -> None:
-    """A further partition."""
-    if (at := _place(world, topic, 0)) and len(at[1].logs) < 4:
+    """A further partition; one that was dropped stays away: Kafka never gives its number again."""
+    at = _place(world, topic, 0)
+    if at and len(at[1].logs) < 4 and (at[1].topic_id, len(at[1].logs)) not in world.dropped:
         at[1].logs.append(Log())
 
 
@@ -156,7 +157,7 @@ def drop_partition(world: World, topic: int) -> None:
         known = _proven_end(world, at[1].topic_id, len(at[1].logs))
         world.unseen |= {e.serial for e in log.entries[known:]}
         world.happened("partition_missing", (at[0], -1))
-        world.happened("truncation", (at[0], len(at[1].logs)))  # should it come back, it is empty
+        world.dropped.add((at[1].topic_id, len(at[1].logs)))
 
 
 def delete_topic(world: World, topic: int) -> None:

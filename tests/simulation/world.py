@@ -86,6 +86,7 @@ class World:
         typed_once: Rows of the typed table as changes were erased, one at a time, by a column.
         former: What stands at addresses that the stream file no longer names, by address.
         strays: Records with a key that belongs into another partition.
+        dropped: Partitions that a topic has lost, by its id.
     """
 
     stream: Stream
@@ -114,6 +115,7 @@ class World:
     erased_keys: set[bytes] = field(default_factory=set)
     erased_texts: set[int] = field(default_factory=set)
     typed_once: set[Row] = field(default_factory=set)
+    dropped: set[tuple[str, int]] = field(default_factory=set)
     former: dict[str, TableState] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
     committed: Callable[[], None] = lambda: None

@@ -376,6 +376,8 @@ def _examine(
         if not changes_after_read(run, record.plan.on_cluster):
             raise
         return  # it will not be served: another log, or refused; and `check_log` says so
+    if not record.is_open and changes_after_read(run, record.plan.on_cluster):
+        return  # another log has answered; `check_log` looks for that in open runs only
     for place, identity in places:
         known[identity] += assign(missing[identity], shown.get(place, ()))[0]
 
