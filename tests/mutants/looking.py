@@ -47,7 +47,19 @@ MUTANTS = (
         "a window that others hold up has not landed",
         'return "busy" if self._request.lane == "live" else "retry"',
         'return "busy"',
-        "tests/unit/test_fleet_batch.py::test_a_window_that_others_hold_up_has_not_landed",
+        "tests/simulation/test_fleet.py",
+    ),
+    Mutant(
+        "a batch that is run again lands what a rewind has undone",
+        'record.status in ("proposed", "planned") or record.is_to_replan:',
+        'record.status in ("proposed", "planned"):',
+        "tests/simulation/test_fleet.py",
+    ),
+    Mutant(
+        "a batch that is run again ends a plan that was left open",
+        'record.status in ("proposed", "planned") or record.is_to_replan:',
+        'record.status == "proposed" or record.is_to_replan:',
+        "tests/simulation/test_fleet.py",
     ),
     Mutant(
         "streams of services that answer land beside those of one that is away",

@@ -19,5 +19,6 @@ how far a clock jumps, what a person decides. Read in this order:
     explore                       many seeds; `python -m tests.simulation`
     duels                         two processes of one stream, interrupted at every boundary
     ways_out                      each halted state, each choice: does it end?
+    fleet                         several worlds, and runs of all of them in shards
     rules_out                     each rule taken out by hand, and the history that notices
 """

@@ -24,7 +24,8 @@ from tideline.landing import observing as stability
 from tideline.ledger import leases, ledger, snapshots, state
 from tideline.ledger import port as conflicts
 
-_BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+"""When each world begins."""
 _FAST_FOLDER = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 """Job files are real files, and half of the time would go into a disk."""
 
@@ -38,11 +39,11 @@ class Clock:
     def now(self) -> datetime:
         """The time, UTC-aware; never the same twice."""
         self.milliseconds += 1
-        return _BEGIN + timedelta(milliseconds=self.milliseconds)
+        return BEGIN + timedelta(milliseconds=self.milliseconds)
 
     def epoch_ms(self) -> int:
         """The time as Kafka writes it."""
-        return int(_BEGIN.timestamp() * 1000) + self.milliseconds
+        return int(BEGIN.timestamp() * 1000) + self.milliseconds
 
 
 class Machine:

@@ -87,7 +87,7 @@ def _fold_all(world: World, watch: Watch, choose: Choose) -> Iterator[str]:
         if len(errors) == ROUNDS:
             yield f"STUCK: {ROUNDS} folds did not end: {errors[-3:]}"
             return
-        _decide_all(world, choose)
+        decide_all(world, choose)
         if "current_changed" in world.facts:  # who has looked has found it
             run_events.fold_anew(world)
         else:
@@ -109,7 +109,7 @@ def _land_all(world: World, watch: Watch, choose: Choose) -> Iterator[str]:
         if len(errors) == ROUNDS or number > MOST_RUNS:
             yield f"STUCK: {number} runs did not lead back to landing: {errors[-3:]}"
             return
-        _decide_all(world, choose)
+        decide_all(world, choose)
         run_id = f"end-{world.number('end')}"
         error = _complete(world, run_id, RunRequest(), as_tasks=number % 3 == 2)
         yield from watch.problems()
@@ -140,10 +140,10 @@ def _finish_backfills(world: World, watch: Watch, choose: Choose) -> Iterator[st
         if not left:
             return
         for record in left:
-            _decide_all(world, choose)
+            decide_all(world, choose)
             error = _complete(world, record.run_id, record.request, as_tasks=False)
             yield from watch.problems()
-        _decide_all(world, choose)
+        decide_all(world, choose)
         _complete(world, f"end-{world.number('end')}", RunRequest(), as_tasks=False)
     yield f"STUCK: {left[0].run_id} stays open: {error}"
 
@@ -167,7 +167,7 @@ def _through(process: Process) -> TidelineError | None:
     return process.error
 
 
-def _decide_all(world: World, choose: Choose) -> None:
+def decide_all(world: World, choose: Choose) -> None:
     """A person answers every open incident with something that can be carried out.
 
     To read once more what Spark cannot read is left to the event `decide`: it ends nothing.
@@ -216,7 +216,7 @@ def _finish_rewind(world: World) -> None:
         if state is None or state.control.rewind is None:
             return
         wanted = state.control.rewind.to_run
-        _decide_all(world, chooser(0, 0))
+        decide_all(world, chooser(0, 0))
         asked = [n for n, a in enumerate(reversed(world.asked)) if a.run_id == wanted]
         _retried(world, partial(run_events.rewind, world, asked[0], 1))
 

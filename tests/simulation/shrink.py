@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 from tests.simulation.histories import History, play
 
@@ -14,12 +15,15 @@ def kind_of(problems: list[str]) -> str:
     return re.sub(r"[0-9a-f]{16,}|\d+", "#", problems[0])[:60] if problems else ""
 
 
-def shrink(history: History, most_plays: int = 2000) -> History:
+def shrink(
+    history: History, most_plays: int = 2000, play: Callable[[History], Any] = play
+) -> History:
     """The shortest history found that fails in the same way.
 
     Args:
         history: One that fails.
         most_plays: Give up after so many tries.
+        play: Gives `problems`, and how many `events` happened before them.
     """
     outcome = play(history)
     wanted = kind_of(outcome.problems)
