@@ -1,6 +1,7 @@
 """A fleet under a real Airflow: one Dag finds its topics and lands them, shard by shard."""
 
 import json
+import signal
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 
@@ -8,6 +9,7 @@ import pytest
 import yaml
 
 from devstack.airflow_client import TaskInstanceApi
+from devstack.process import wait_until
 from tests.worlds.streams import decide, head, is_clean, table_rows
 from tideline.stream.files import read_stream
 from tideline.wiring import open_ledger
@@ -45,6 +47,16 @@ def herd(harness, client, **stream):
     client.wait_for_dag("herd")
     client.pause("herd", False)
     return path
+
+
+def ends_lag_run(client, count):
+    """Wait for so many good runs of the herd that lag has started."""
+
+    def is_so():
+        runs = [r for r in client.runs("herd") if r["run_type"] == "asset_triggered"]
+        return [r["state"] for r in runs].count("success") >= count
+
+    wait_until(is_so, f"{count} runs by lag", 200, every_seconds=0.5)
 
 
 def told(client, names):
@@ -119,4 +131,85 @@ def test_windows_at_once_land_each_topic_of_each(harness, client):
             record = open_ledger(stream).find_run(run["dag_run_id"])
             assert (record.lane, record.status) == ("backfill", "done")
             assert sum(v.rows for v in record.verified) == 60
+        assert is_clean(harness, stream)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_another_number_of_shards_and_a_question_leave_no_topic_out(harness, client):
+    """A run that was parsed with two shards has two; `approve` halts in a shard, and is decided."""
+    names = [harness.create(f"t{n}", partitions=1) for n in range(6)]
+    for n in range(6):
+        harness.send(10, f"t{n}")
+    path = herd(harness, client, on_reset={"retention_loss": "approve"})
+    client.trigger("herd", "first")
+    assert client.wait_for_run("herd", "first") == "success"
+    streams = {name: read_stream(path, name) for name in names}
+
+    for n in range(6):
+        harness.send(5, f"t{n}")
+    fleet = yaml.safe_load(path.read_text())
+    path.write_text(yaml.safe_dump({**fleet, "shards": 5}))
+    client.trigger("herd", "second")  # nobody waits for the Dag to be parsed
+    assert client.wait_for_run("herd", "second") == "success"
+    assert len(shards(client, "second")) in (2, 5)
+    assert {s: head(s_)[s, 0] for s, s_ in streams.items()} == dict.fromkeys(names, 15)
+
+    harness.send(5, "t0")
+    harness.delete_records(before=18, suffix="t0")
+    harness.send(5, "t1")
+    client.trigger("herd", "third")
+    assert client.wait_for_run("herd", "third") == "failed"
+    assert [head(streams[n])[n, 0] for n in names[:2]] == [15, 20]
+    (incident,) = open_ledger(streams[names[0]]).read().open_incidents
+    assert incident.asked_in is None
+    decide(streams[names[0]], "accept_loss")
+    client.clear("herd", "third", ["land_shard"])
+    assert client.wait_for_run("herd", "third") == "success"
+    assert head(streams[names[0]])[names[0], 0] == 20
+    for stream in streams.values():
+        assert len(set(table_rows(stream))) == len(table_rows(stream))
+        assert is_clean(harness, stream)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_two_triggerers_and_a_database_that_is_away_lose_and_double_nothing(
+    harness, client, stack, postgres
+):
+    """One triggerer beside another, one that dies, both without Airflow's database for a while."""
+    names = [harness.create(f"t{n}", partitions=1) for n in range(3)]
+    lag = {"lag_records": 50, "lag_seconds": 3600, "poll_seconds": 1}
+    stack.airflow.start_service("triggerer", 1)
+    path = herd(harness, client, schedule="@yearly", trigger=lag)
+    wait_until(lambda: client.runs("herd"), "the clock's own run", 60)
+    assert client.wait_for_run("herd", client.runs("herd")[0]["dag_run_id"]) == "success"
+    streams = {name: read_stream(path, name) for name in names}
+
+    def heads():
+        return [head(s)[name, 0] for name, s in streams.items()]
+
+    harness.send(60, "t0")
+    ends_lag_run(client, 1)
+    assert heads() == [60, 0, 0]
+    stack.airflow.servers["triggerer"].signal(signal.SIGKILL)
+    harness.send(60, "t1")
+    ends_lag_run(client, 2)  # the other one, or it once Airflow has given it the trigger
+    assert heads() == [60, 60, 0]
+    stack.airflow.start_service("triggerer")
+
+    harness.send(60, "t2")
+    postgres.stop()
+    harness.send(7, "t0")
+    wait_until(lambda: not client.is_healthy(), "Airflow to miss it", 90)
+    postgres.resume()
+    for name, server in [*stack.airflow.servers.items()]:  # as a supervisor does
+        if not server.is_alive:
+            service, _, number = name.partition("-") if name != "api-server" else (name, "", "")
+            stack.airflow.start_service(service, int(number or 1) - 1)
+    wait_until(client.is_healthy, "Airflow", 180)
+    ends_lag_run(client, 3)
+    wait_until(lambda: heads() == [67, 60, 60], f"{heads()}", 120)
+    for stream in streams.values():
+        assert len(set(table_rows(stream))) == len(table_rows(stream))
         assert is_clean(harness, stream)

@@ -8,12 +8,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.worlds.build import ID, OTHER_ID, head, position
+from tests.worlds.build import ID, NOW, OTHER_ID, head, position
 from tideline.airflow import lag_watch
 from tideline.airflow.lag_watch import LagWatch
 from tideline.errors import ServiceAway
+from tideline.model.fleet import seen_again
 from tideline.model.observation import Ends
 from tideline.rules.lag import FIRST_WAIT, MOST_WAIT, Lag, asked, lag_of, may_ask, reason
+from tideline.stream.contents import keep_topics
+from tideline.stream.files import read_fleet
 
 STREAM = """\
 stream: {name}
@@ -104,7 +107,14 @@ class World:
             young = {a: {t: {0: self.young[t]} for t in self.young} for a in ages}
             return Ends({t: {0: end} for t, end in ends.items()}, young)
 
-        return SimpleNamespace(ends=found, close=lambda: self.closed.append(connection))
+        def there(pattern):
+            self.asked.append(f"topics of {connection}")
+            return {name: f"id of {name}" for name in self.log}
+
+        def close():
+            self.closed.append(connection)
+
+        return SimpleNamespace(ends=found, topic_ids=there, close=close)
 
     def ledger(self, stream):
         def read(*_):
@@ -214,6 +224,56 @@ def test_each_isolation_level_has_its_own_end(world):
         (world.folder / f"{name}.yaml").write_text(text)
     world.log["t"], world.open["t", "read_committed"] = 500, 500
     assert set(world.poll()) == {"b"}
+
+
+def test_a_new_topic_of_a_pattern_is_lag(world):
+    """Before a run has seen it; of a stream that names its topics nobody asks for all of them."""
+    world.stream("a")
+    file = world.folder / "a.yaml"
+    file.write_text(file.read_text().replace("topics: [a]", "topic_pattern: 'a.*'"))
+    assert world.poll() == {}
+    world.log |= {"a-new": 100, "other": 500}
+    assert world.poll()["a"]["streams"]["a"]["lag"] == 100
+    file.write_text(STREAM.format(name="a", connection="one"))
+    world.asked.clear()
+    assert world.poll() == {}
+    assert world.asked == ["one"]
+
+
+FLEET = """\
+fleet: herd
+topic_pattern: "h-.*"
+leave_out: [h-out]
+shards: 2
+stream:
+  stream: "{topic}"
+  kafka: {connection: one}
+  table: {uri: "/lake/{topic}"}
+  schedule: "@daily"
+  trigger: {lag_records: 100, poll_seconds: 5}
+"""
+
+
+def test_a_new_topic_of_a_fleet_starts_a_run_of_it(world):
+    """Also the first one of all; once it is in the list its own head counts."""
+    file = world.folder / "herd.yaml"
+    file.write_text(FLEET)
+    world.watch.join("herd")
+    assert world.poll() == {}
+    world.log |= {"h-a": 99, "h-out": 500, "others": 500}
+    assert world.poll() == {}
+    world.log["h-a"] = 120
+    told = world.poll()["herd"]["streams"]
+    assert told == {"h-a": {"lag": 120, "why": "120 offsets are unread, 100 may be"}}
+    assert world.poll() == {}  # asked for; the next time in a minute
+    keep_topics(read_fleet(file).fleet, file, seen_again(None, "herd", {"h-a": "id"}, NOW))
+    world.heads["h-a"] = 120
+    assert world.poll(100) == {}
+    world.log |= {"h-b": 100, "h-a": 130}
+    assert list(world.poll()["herd"]["streams"]) == ["h-b"]
+    (world.folder / "herd.topics.json").write_text("{")
+    world.log["h-a"] = 500  # a damaged list hides what is new, and nothing else is asked for
+    assert world.poll(1000) == {}
 
 
 def test_a_folder_that_is_back_is_well_again(world):

@@ -27,6 +27,7 @@ from tideline.kafka.settings import kafka_settings
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.state import LedgerState
 from tideline.model import metrics
+from tideline.model.fleet import seen_again
 from tideline.model.observation import Ends
 from tideline.model.offsets import TopicPartition
 from tideline.rules.lag import (
@@ -39,7 +40,9 @@ from tideline.rules.lag import (
     positions_of,
     reason,
 )
+from tideline.rules.positions import is_followed
 from tideline.rules.reset_detection import blocked_by
+from tideline.stream.contents import FileContents, known_topics, with_topics
 from tideline.stream.files import StreamFile
 from tideline.stream.folder import StreamsFolder
 from tideline.stream.stream import Stream
@@ -74,6 +77,8 @@ class LagWatch:
         """Where the head of a stream with unread records stands, and since when, by our clock."""
         # Other triggers of this process share asyncio's own executor, of few threads.
         self._executor = ThreadPoolExecutor(_MOST_CLUSTERS, "tideline-lag")
+        self._finding: dict[str, list[FileContents]] = {}
+        """Fleets by connection: topics that are in no list yet are taken up by a run of them."""
         self._next: dict[str, float] = {}
         self._errors: Counter[str] = Counter()
         self._told: dict[str, str] = {}
@@ -108,7 +113,7 @@ class LagWatch:
     def _to_ask(self) -> dict[str, list[StreamFile]]:
         """Streams with a trigger by their cluster's connection, where it is time to look."""
         try:
-            streams = self._folder.streams().values()
+            streams, fleets = self._folder.streams().values(), self._folder.fleets()
         except Exception as error:
             self._failed("", error)
             self._count("")
@@ -118,16 +123,30 @@ class LagWatch:
         for file in streams:
             if file.stream.trigger is not None and self._members[file.dag_id] > 0:
                 found[file.stream.kafka.connection].append(file)
-        now = self._clock()
-        return {c: files for c, files in found.items() if now >= self._next.get(c, now)}
+        finding: dict[str, list[FileContents]] = defaultdict(list)
+        for contents in fleets:
+            fleet, template = contents.fleet, contents.template
+            assert fleet is not None
+            assert template is not None
+            is_watched = template.trigger is not None and self._members[fleet.fleet] > 0
+            if is_watched and fleet.shards is not None and fleet.topic_pattern is not None:
+                finding[template.kafka.connection].append(contents)
+        self._finding, now = finding, self._clock()
+        return {c: found[c] for c in {*found, *finding} if now >= self._next.get(c, now)}
 
     def look(self, connection: str, files: Iterable[StreamFile]) -> Due:
         """Ask one cluster, and the ledgers of streams that seem to be behind; it never raises."""
-        files = list(files)
-        polls = [f.stream.trigger.poll_seconds for f in files if f.stream.trigger is not None]
-        self._next[connection] = self._clock() + min(polls)
+        files, fleets = list(files), self._finding.get(connection, ())
+        streams = [*(f.stream for f in files), *(f.template for f in fleets if f.template)]
+        self._next[connection] = self._clock() + min(
+            s.trigger.poll_seconds for s in streams if s.trigger is not None
+        )
+        there = dict[str, str]()
         try:
-            ends = self._ends(connection, [file.stream for file in files])
+            if any(s.kafka.topic_pattern is not None for s in streams) or fleets:
+                there = self._cluster(connection).topic_ids(".*")
+            files += self._new(connection, fleets, there)
+            ends = self._ends(connection, [file.stream for file in files], there)
         except Exception as error:
             self._failed(connection, error)
             self._count(connection)
@@ -140,7 +159,7 @@ class LagWatch:
         is_well = True
         for file in files:
             try:
-                told = self._due(file.stream, ends[file.stream.kafka.isolation_level])
+                told = self._due(file.stream, ends[file.stream.kafka.isolation_level], there)
             except Exception as error:
                 is_well = False
                 self._failed(connection, error, file.stream.stream)
@@ -154,7 +173,39 @@ class LagWatch:
             self._count(connection)
         return due
 
-    def _ends(self, connection: str, streams: list[Stream]) -> dict[str, Ends]:
+    def _new(
+        self, connection: str, fleets: Iterable[FileContents], there: dict[str, str]
+    ) -> Iterable[StreamFile]:
+        """Streams of topics that no run of their fleet has found yet, as it will have them."""
+        for contents in fleets:
+            fleet, path = contents.fleet, contents.parsed.file
+            assert fleet is not None
+            found = {name: topic_id for name, topic_id in there.items() if fleet.means(name)}
+            if not found.keys() - {*contents.topics}:
+                continue
+            try:
+                known = known_topics(fleet, path)
+                taken = {t.name for t in known.topics} if known is not None else set()
+                listed = seen_again(known, fleet.fleet, found, datetime.now(UTC))
+                more = with_topics(contents, listed)
+                others = self._folder.streams()
+            except Exception as error:
+                self._failed(connection, error, fleet.fleet)
+                continue
+            for topic, stream in zip(more.topics, more.streams, strict=True):
+                if topic not in taken and stream.stream not in others:
+                    yield StreamFile(stream, Path(path), fleet)
+
+    def _cluster(self, connection: str) -> KafkaCluster:
+        cluster = self._clusters.get(connection)
+        if cluster is None:
+            settings = kafka_settings(connection).less_patient()
+            cluster = self._clusters[connection] = KafkaCluster(settings)
+        return cluster
+
+    def _ends(
+        self, connection: str, streams: list[Stream], there: Collection[str]
+    ) -> dict[str, Ends]:
         """Where topics end for streams of each isolation level."""
         topics: dict[str, set[str]] = defaultdict(set)
         ages: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
@@ -162,31 +213,28 @@ class LagWatch:
             trigger, kafka = stream.trigger, stream.kafka
             assert trigger is not None
             known = self._ledgers.get(stream.stream)
-            names = {*kafka.topics, *(known[2].head.topics if known is not None else ())}
+            names = {*_meant(stream, there), *(known[2].head.topics if known is not None else ())}
             topics[kafka.isolation_level] |= names
             if trigger.lag_seconds is not None:
                 ages[kafka.isolation_level][trigger.lag_seconds] |= names
-        cluster = self._clusters.get(connection)
-        if cluster is None:
-            settings = kafka_settings(connection).less_patient()
-            cluster = self._clusters[connection] = KafkaCluster(settings)
         return {
-            level: cluster.ends(dict.fromkeys(names, level), ages[level])
+            level: self._cluster(connection).ends(dict.fromkeys(names, level), ages[level])
             for level, names in topics.items()
         }
 
-    def _due(self, stream: Stream, ends: Ends) -> dict[str, Any] | None:
+    def _due(self, stream: Stream, ends: Ends, there: Collection[str]) -> dict[str, Any] | None:
         """What is told of a stream of which a run is due; None if none is."""
+        topics = _meant(stream, there)
         known = self._ledgers.get(stream.stream)
         if known is None or known[0] is not stream:
             known = self._opened(stream)
-        if self._lag(stream, known[2], ends)[1] is None:
+        if self._lag(stream, known[2], ends, topics)[1] is None:
             return None
         _, ledger, state = known  # the head may have moved since
         state = ledger.read_since(state)
         self._ledgers[stream.stream] = (stream, ledger, state)
         undecided = [i for i in state.control.incidents if not i.is_decided]
-        lag, why = self._lag(stream, state, ends, blocked_by(undecided, state.head))
+        lag, why = self._lag(stream, state, ends, topics, blocked_by(undecided, state.head))
         positions, now = positions_of(state.head), self._clock()
         before = self._asked.get(stream.stream)
         if why is None or _halts(stream, state) or not may_ask(before, positions, now):
@@ -199,6 +247,7 @@ class LagWatch:
         stream: Stream,
         state: LedgerState,
         ends: Ends,
+        topics: Collection[str],
         barred: Collection[TopicPartition] = (),
     ) -> tuple[Lag, str | None]:
         """What is unread, and why a run is due; None if none is.
@@ -209,7 +258,7 @@ class LagWatch:
         trigger = stream.trigger
         assert trigger is not None
         seconds, positions = trigger.lag_seconds, positions_of(state.head)
-        lag = lag_of(state.head, stream.kafka.topics, ends, seconds, barred)
+        lag = lag_of(state.head, topics, ends, seconds, barred)
         where, since = self._behind.get(stream.stream, (None, 0.0))
         if not lag.records:
             self._behind.pop(stream.stream, None)
@@ -244,6 +293,12 @@ class LagWatch:
             self._told.clear()
             log.info("lags of %s are watched again", connection)
             publish(metrics.LAG_WATCH_ERRORS, 0, connection=connection)
+
+
+def _meant(stream: Stream, there: Collection[str]) -> Collection[str]:
+    """The topics that a stream file names, or those of the cluster that its pattern matches."""
+    named = stream.kafka.topics
+    return named or [topic for topic in there if is_followed(topic, stream.kafka)]
 
 
 def _halts(stream: Stream, state: LedgerState) -> bool:

@@ -48,7 +48,7 @@ def lag_of(
 
     Args:
         head: The stream's.
-        topics: Those that the stream file names, besides those of the head.
+        topics: Those that the stream file means, besides those of the head.
         ends: Of all its partitions.
         seconds: How long a record may wait; None for ever.
         barred: Partitions that no run moves until somebody decides: they do not count.

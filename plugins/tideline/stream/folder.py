@@ -28,6 +28,7 @@ class StreamsFolder:
         self._folder = folder
         self._parsed: dict[Path, tuple[_Stamp, FileContents | None]] = {}
         self._streams: Mapping[str, StreamFile] = {}
+        self._fleets: tuple[FileContents, ...] = ()
         self._read_at: float | None = None
         self._lock = threading.Lock()
 
@@ -43,6 +44,15 @@ class StreamsFolder:
                 self._streams = self._read()
                 self._read_at = now
             return self._streams
+
+    def fleets(self) -> tuple[FileContents, ...]:
+        """The contents of all fleet files, as of the streams.
+
+        Raises:
+            BadInput: There is no such folder.
+        """
+        self.streams()
+        return self._fleets
 
     def paths(self) -> list[Path]:
         """The paths of all stream files.
@@ -67,6 +77,7 @@ class StreamsFolder:
             parsed[path] = (stamp, contents)
         self._parsed = parsed
         accepted = {path: found for path, (_, found) in parsed.items() if found is not None}
+        self._fleets = tuple(found for found in accepted.values() if found.fleet is not None)
         return by_name(accepted, (path.stem for path in parsed.keys() - accepted.keys()))
 
 
