@@ -1,6 +1,7 @@
 """Which topics a fleet has, and which of two fleets lands one that both mean."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -10,7 +11,14 @@ from tideline.fleet import discovery
 from tideline.fleet.discovery import discover
 from tideline.model.fleet import seen_again
 from tideline.stream.contents import keep_topics
-from tideline.stream.files import contents_in, read_file, read_fleet, read_stream
+from tideline.stream.files import (
+    contents_in,
+    find_fleet,
+    find_stream,
+    read_file,
+    read_fleet,
+    read_stream,
+)
 from tideline.wiring import open_ledger
 
 FLEET = """\
@@ -54,6 +62,48 @@ def test_a_list_that_was_lost_is_not_made_anew_in_silence(write, tmp_path, monke
 def test_a_first_look_finds_no_ledgers(write, monkeypatch):
     monkeypatch.setattr(discovery, "_found", lambda *_: {"a": ID})
     assert discover(write("shop")).new == ("a",)
+
+
+def test_a_topic_called_like_a_fleet_takes_nothing_from_it(write, tmp_path, monkeypatch):
+    """Nor from a stream with a file; whoever looks for topics is told, and keeps no such name."""
+    whole = write("all", "x")
+    (tmp_path / "pay.yaml").write_text(
+        "stream: pay\nkafka: {topics: [pay], connection: other}\ntable: {uri: /lake/pay}\n"
+    )
+    (tmp_path / "own.yaml").write_text(
+        "stream: own\nkafka: {topics: [own]}\ntable: {uri: /lake/own}\n"
+    )
+    lab = write("lab", "b")
+    found = dict.fromkeys(("all", "b", "own", "pay", "x"), ID)
+    monkeypatch.setattr(discovery, "_found", lambda *_: found)
+    told = discover(lab)
+    assert [t.name for t in told.topics.topics] == ["b", "own"]
+    assert [problem.partition("stream: got ")[2] for problem in told.refused] == [
+        "'all'; another name: all.yaml is a fleet of that name (topic all)",
+        "'pay'; another name: pay.yaml has a stream of that name, of another topic (topic pay)",
+        "'x'; another name: all.yaml has a stream of that name, of another topic (topic x)",
+    ]
+    keep_topics(read_file(lab).fleet, lab, seen_again(None, "lab", found, NOW - timedelta(1)))
+    assert [s.stream for s in read_fleet(lab).streams] == ["b", "x"]  # seen first, by that list
+    assert [str(p).partition("got ")[2][:5] for p in read_fleet(lab).problems] == [
+        "'all'",
+        "'pay'",
+    ]
+    assert [s.stream for s in read_fleet(whole).streams] == []
+    assert find_fleet("all", tmp_path)[1] == whole
+    with pytest.raises(BadInput):
+        find_stream("all", tmp_path)
+    assert find_stream("pay", tmp_path).kafka.connection == "other"
+    assert discover(lab).refused == ()  # they are in the list, and stay a problem of the fleet
+
+
+def test_who_saw_a_topic_first_has_it(write):
+    """Whatever the files are called."""
+    late, early = write("a", "t"), write("b")
+    keep_topics(read_file(early).fleet, early, seen_again(None, "b", {"t": ID}, NOW - timedelta(1)))
+    assert [s.stream for s in read_fleet(early).streams] == ["t"]
+    assert read_fleet(late).streams == ()
+    assert "b.yaml has a stream of that name" in str(read_fleet(late).problems[0])
 
 
 def test_a_stream_of_two_fleets_is_landed_by_one(write):

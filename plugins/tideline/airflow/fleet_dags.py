@@ -121,11 +121,12 @@ class DiscoverTopics(BaseOperator):
         """
         with translated_errors():
             found = discover(self.file)
-            problems = read_fleet(self.file).problems
+            refused = () if found is None else found.refused
+            problems = [*map(str, read_fleet(self.file).problems), *refused]
         if found is not None:
             self.log.info("%s", found)
         if problems:
-            raise AirflowFailException(first_few(map(str, problems), _SHOWN, "\n"))
+            raise AirflowFailException(first_few(problems, _SHOWN, "\n"))
         if found is None:
             return None
         changes = {"new": found.new, "gone": found.gone, "back": found.back}

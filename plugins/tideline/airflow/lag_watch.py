@@ -40,7 +40,6 @@ from tideline.rules.lag import (
     positions_of,
     reason,
 )
-from tideline.rules.positions import is_followed
 from tideline.rules.reset_detection import blocked_by
 from tideline.stream.contents import FileContents, known_topics, with_topics
 from tideline.stream.files import StreamFile
@@ -298,7 +297,7 @@ class LagWatch:
 def _meant(stream: Stream, there: Collection[str]) -> Collection[str]:
     """The topics that a stream file names, or those of the cluster that its pattern matches."""
     named = stream.kafka.topics
-    return named or [topic for topic in there if is_followed(topic, stream.kafka)]
+    return named or [topic for topic in there if stream.kafka.means(topic)]
 
 
 def _halts(stream: Stream, state: LedgerState) -> bool:

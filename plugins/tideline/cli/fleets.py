@@ -27,11 +27,11 @@ def discover_topics(options: argparse.Namespace, output: Output) -> int:
     contents = read_fleet(options.file)
     fleet = contents.fleet
     assert fleet is not None
-    problems = [str(problem) for problem in contents.problems]
     if found is None:
         raise BadInput(
             f"{options.file}: topics: the fleet names them; `tideline validate` checks it"
         )
+    problems = [*map(str, contents.problems), *found.refused]
     answer = Discovered(
         fleet=fleet.fleet,
         topics=[FleetTopic.of(topic) for topic in found.topics.topics],
@@ -51,10 +51,12 @@ def run_fleet(options: argparse.Namespace, request: RunRequest, output: Output) 
     if not options.verbose:  # what a run says on its way is too much of many at once
         logging.getLogger("tideline").setLevel(logging.WARNING)
     not_found: TidelineError | None = None
+    refused: tuple[str, ...] = ()
     try:
         found = discover(options.file)
         if found is not None:
             output.line(f"discovered: {found}")
+            refused = found.refused
     except BadInput as error:  # topics that are known land all the same
         not_found = error
     contents = read_fleet(options.file)
@@ -62,7 +64,7 @@ def run_fleet(options: argparse.Namespace, request: RunRequest, output: Output) 
     assert fleet is not None
     if not_found is not None and not contents.is_discovered:
         raise not_found
-    problems = [str(problem) for problem in contents.problems]
+    problems = [*map(str, contents.problems), *refused]
     if not_found is not None:
         problems.append(f"topics were not looked for: {not_found.message}")
     run_id = options.run_id or new_run_id()

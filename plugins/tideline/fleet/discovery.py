@@ -6,7 +6,7 @@ it, would be gone otherwise, and its incidents with it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tideline.errors import BadInput
@@ -22,7 +22,7 @@ from tideline.stream.contents import (
     topics_file,
     with_topics,
 )
-from tideline.stream.files import read_file
+from tideline.stream.files import read_file, taken_names
 from tideline.stream.fleet import Fleet
 from tideline.wiring import open_ledger
 
@@ -36,12 +36,14 @@ class Discovery:
         new: Topics that were not known.
         gone: Topics that were there the last time.
         back: Topics that had gone.
+        refused: What is wrong with topics that were not taken up.
     """
 
     topics: TopicList
     new: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()
     back: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         changes = (("new", self.new), ("gone or hidden", self.gone), ("back", self.back))
@@ -81,8 +83,12 @@ def discover(file: str | Path, *, is_list_new: bool = False) -> Discovery | None
     topics = seen_again(known, fleet.fleet, found, now())
     if known is None and not is_list_new:
         _refuse_lost(contents, topics)
+    before = set() if known is None else {topic.name for topic in known.topics}
+    taken = taken_names(with_topics(contents, topics), Path(file))
+    refused = {name: why for name, why in taken.items() if why is not None and name not in before}
+    topics = replace(topics, topics=tuple(t for t in topics.topics if t.name not in refused))
     keep_topics(fleet, file, topics)
-    return _changes(known, topics)
+    return replace(_changes(known, topics), refused=tuple(map(str, refused.values())))
 
 
 def _refuse_lost(contents: FileContents, topics: TopicList) -> None:

@@ -11,7 +11,6 @@ again.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
@@ -144,10 +143,8 @@ def log_start_of(seen: PartitionObservation) -> int:
 
 
 def is_followed(topic: str, kafka: Kafka) -> bool:
-    """Whether a stream file names a topic, or its pattern matches the topic's whole name."""
-    if kafka.topic_pattern is not None:
-        return re.fullmatch(kafka.topic_pattern, topic) is not None
-    return topic in kafka.topics
+    """Whether a stream file means a topic, for whoever has a stream's section only."""
+    return kafka.means(topic)
 
 
 def only_followed(head: Head, kafka: Kafka) -> Head:

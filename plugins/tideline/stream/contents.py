@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 
 from tideline.documents import dump, load
@@ -36,6 +37,8 @@ class FileContents:
         topics: Topic of each stream of a fleet, in their order.
         problems: What is wrong with topics of a fleet that have no stream for it.
         is_discovered: Whether topics have been looked for; always of a fleet that names them.
+        first_seen: When the topic of a stream was found, by the stream's name; nothing of streams
+            that people have named.
     """
 
     streams: tuple[Stream, ...]
@@ -45,6 +48,7 @@ class FileContents:
     topics: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
     is_discovered: bool = True
+    first_seen: Mapping[str, datetime] = field(default_factory=dict)
 
     def problem(self, stream: Stream, key: str, value: str, allowed: str) -> Problem:
         """What is wrong with a key of one of the streams, once more is known than the file says."""
@@ -120,6 +124,7 @@ def with_topics(contents: FileContents, known: TopicList | None) -> FileContents
         topics=tuple(streams),
         problems=tuple(wrong),
         is_discovered=known is not None or bool(fleet.topics),
+        first_seen={s.stream: t.first_seen for n, s in streams.items() if (t := topics[n])},
     )
 
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from tideline.errors import BadInput, StreamFileError
 from tideline.model.wording import did_you_mean, first_few, shown
 from tideline.stream.contents import FileContents, contents_of
 from tideline.stream.fleet import Fleet
+from tideline.stream.landing import Kafka
 from tideline.stream.parsing import (
     Problem,
     of_file,
@@ -88,9 +90,11 @@ class StreamFile:
 def by_name(files: Mapping[Path, FileContents], left: Iterable[str] = ()) -> dict[str, StreamFile]:
     """The streams of accepted files by name, for Dags, commands and the page alike.
 
-    A stream with a file of its own has left its fleet, and belongs to it no more. Where else
-    several files name one stream, the one that is named like it counts; without such a one, the
-    first by name, whatever order they come in.
+    A stream with a file of its own has left its fleet, and belongs to it no more. What people have
+    named goes before what was found on a cluster: a fleet's own name is no topic's, and of two
+    fleets that have found a name, the one that saw it first has it. Where else several files name
+    one stream, the one that is named like it counts; without such a one, the first by name,
+    whatever order they come in.
 
     Args:
         files: By path.
@@ -98,10 +102,12 @@ def by_name(files: Mapping[Path, FileContents], left: Iterable[str] = ()) -> dic
     """
     found: dict[str, StreamFile] = {}
     named = [(path, contents, s) for path, contents in files.items() for s in contents.streams]
-    refused_ones = set(left)
+    refused_ones, fleets = set(left), fleet_names(files)
     for path, contents, stream in sorted(named, key=_rank):
         name, fleet = stream.stream, contents.fleet
         known = found.get(name)
+        if name in contents.first_seen and name in fleets:
+            continue
         if known is None and not (fleet is not None and name in refused_ones):
             found[name] = StreamFile(stream, path, fleet)
         elif known is not None and (fleet is None or known.fleet is not None):
@@ -109,9 +115,18 @@ def by_name(files: Mapping[Path, FileContents], left: Iterable[str] = ()) -> dic
     return found
 
 
-def _rank(named: tuple[Path, FileContents, Stream]) -> tuple[bool, bool, Path]:
+def _rank(named: tuple[Path, FileContents, Stream]) -> tuple[bool, datetime, bool, Path]:
     path, contents, stream = named
-    return contents.fleet is not None, path.stem != stream.stream, path
+    seen = contents.first_seen.get(stream.stream, _BY_PEOPLE)
+    return contents.fleet is not None, seen, path.stem != stream.stream, path
+
+
+_BY_PEOPLE = datetime.min.replace(tzinfo=UTC)
+
+
+def fleet_names(files: Mapping[Path, FileContents]) -> dict[str, Path]:
+    """The file of each fleet, by the fleet's name."""
+    return {c.fleet.fleet: path for path, c in files.items() if c.fleet is not None}
 
 
 def find_streams(names: str, folder: str | Path | None = None) -> tuple[Stream, ...]:
@@ -215,13 +230,43 @@ def read_fleet(path: str | Path) -> FileContents:
 
 def _without_others(contents: FileContents, path: Path) -> FileContents:
     """A fleet with the streams that its file owns, as the files beside it say."""
+    wrong = taken_names(contents, path)
+    named = zip(contents.topics, contents.streams, strict=True)
+    kept = {topic: stream for topic, stream in named if topic not in wrong}
+    problems = (*contents.problems, *(p for p in wrong.values() if p is not None))
+    return replace(contents, streams=tuple(kept.values()), topics=tuple(kept), problems=problems)
+
+
+def taken_names(contents: FileContents, path: Path) -> dict[str, Problem | None]:
+    """Topics of a fleet whose stream has the name of something else, and what is wrong with that.
+
+    Nothing is, where a file of its own lands the topic, or is refused: it has left the fleet.
+    """
     beside = stream_paths(path.parent)
     files, problems = read_files(other for other in beside if other.name != path.name)
+    fleets = fleet_names(files)
     counts = by_name({path: contents, **files}, (p.stem for p in problems))
-    mine = {name for name, file in counts.items() if file.path == path}
-    named = zip(contents.topics, contents.streams, strict=True)
-    kept = {topic: stream for topic, stream in named if stream.stream in mine}
-    return replace(contents, streams=tuple(kept.values()), topics=tuple(kept))
+    found: dict[str, Problem | None] = {}
+    for topic, stream in zip(contents.topics, contents.streams, strict=True):
+        name, file = stream.stream, counts.get(stream.stream)
+        if file is not None and file.path == path:
+            continue
+        if file is None and name not in fleets:
+            found[topic] = None
+        elif file is None:
+            told = f"another name: {fleets[name].name} is a fleet of that name"
+            found[topic] = contents.problem(stream, "stream", name, told)
+        elif file.fleet is None and _lands(file.stream.kafka, topic, stream.kafka):
+            found[topic] = None
+        else:
+            told = f"another name: {file.path.name} has a stream of that name, of another topic"
+            found[topic] = contents.problem(stream, "stream", name, told)
+    return found
+
+
+def _lands(own: Kafka, topic: str, fleet: Kafka) -> bool:
+    """Whether a stream with a file of its own lands a topic of a fleet."""
+    return own.means(topic) and own.connection == fleet.connection
 
 
 def read_stream(path: str | Path, name: str | None = None) -> Stream:

@@ -88,6 +88,12 @@ class Kafka(Section):
             raise ValueError("give either topics or topic_pattern, and only one of them")
         return self
 
+    def means(self, topic: str) -> bool:
+        """Whether the file names a topic, or its pattern matches the topic's whole name."""
+        if self.topic_pattern is not None:
+            return re.fullmatch(self.topic_pattern, topic) is not None
+        return topic in self.topics
+
 
 class Table(Section):
     """Where the rows go."""
