@@ -157,6 +157,8 @@ def test_nothing_is_made_up_where_nothing_is_known():
         "landed",
         None,
     )
+    few = explain(PLACE, 0, HEAD, (), (), DECODED, CLOSED_RUNS[::-1], (), Erasing(), 1)
+    assert few.text == "by a run before the newest 1: `tideline explain` names it"
 
 
 def observed(ends, **facts):

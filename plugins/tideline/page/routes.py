@@ -8,7 +8,7 @@ test builds the table of routes from the application, and fails for one that ask
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from itertools import islice
 from typing import Annotated, Literal, TypeVar
 
@@ -52,6 +52,8 @@ everybody = APIRouter(prefix="/api/v1", dependencies=[LOGGED_IN])
 readers = APIRouter(prefix="/api/v1/streams/{stream}", dependencies=[MAY_READ])
 
 StreamName = Annotated[str, Path(description="The stream's name.")]
+_MOST_RUNS = 2_000
+"""So many closed runs are looked through for a record, the newest: a history has any number."""
 Count = Annotated[int, Query(ge=1, le=500, description="At most so many.")]
 Sort = Annotated[
     Literal["lag", "headroom", "partition"],
@@ -104,7 +106,7 @@ async def runs(request: Request, stream: StreamName, count: Count = 50) -> page.
             more=len(found) > count,
         )
 
-    return await _from_history(request, stream, newest)
+    return await _from_history(request, stream, newest, "runs", count)
 
 
 @readers.get("/incidents")
@@ -118,7 +120,7 @@ async def incidents(request: Request, stream: StreamName, count: Count = 50) -> 
             incidents=[build_incident(i) for i in found[:count]], more=len(found) > count
         )
 
-    return await _from_history(request, stream, newest)
+    return await _from_history(request, stream, newest, "incidents", count)
 
 
 @readers.get("/records/{topic}/{partition}/{offset}")
@@ -141,11 +143,13 @@ async def record(
             state.open_incidents,
             state.decoding,
             ledger.recent_runs(),
-            ledger.recent_incidents(),
+            islice(ledger.recent_incidents(), _MOST_RUNS),
             state.erasing,
+            _MOST_RUNS,
         )
 
-    return Explained.of(await _from_history(request, stream, explained))
+    asked = (topic, partition, offset)
+    return Explained.of(await _from_history(request, stream, explained, "record", asked))
 
 
 def _sources(request: Request) -> Sources:
@@ -161,9 +165,12 @@ def _view(request: Request, name: str) -> StreamView:
 
 
 async def _from_history(
-    request: Request, name: str, question: Callable[[Ledger], Answer]
+    request: Request, name: str, question: Callable[[Ledger], Answer], kind: str, what: Hashable
 ) -> Answer:
     """A ledger's answer, if it comes in time; the server goes on with other requests.
+
+    Args:
+        kind, what: As of `Sources.ask`.
 
     Raises:
         BadInput: There is no such stream.
@@ -172,12 +179,16 @@ async def _from_history(
     sources = _sources(request)
     if name not in await asyncio.to_thread(sources.names):
         raise _unknown(name)
-    asked = sources.ask(name, question)
-    try:
-        return await asyncio.wait_for(asyncio.wrap_future(asked), PATIENCE_SECONDS)
-    except TimeoutError as error:
-        sources.give_up(name, asked)
-        raise not_answered(name) from error
+    clock = asyncio.get_running_loop().time
+    end, is_mine = clock() + PATIENCE_SECONDS, False
+    while not is_mine:
+        asked, is_mine = sources.ask(name, question, kind, what)
+        await asyncio.wait([asyncio.wrap_future(asked)], timeout=end - clock())
+        if not asked.done():
+            sources.give_up(name, asked)
+        if not asked.done() or asked.cancelled():
+            raise not_answered(name)
+    return asked.result()
 
 
 def _unknown(name: str) -> BadInput:

@@ -61,6 +61,9 @@ class Sources:
         """By connection: the last observation, and what ledgers were known before it."""
         self._late: dict[str, Future[Any]] = {}
         """By stream: a question that somebody has waited for in vain."""
+        self._asking: dict[tuple[str, str], tuple[Hashable, Future[Any]]] = {}
+        """By stream and kind: the question that is being answered."""
+        self._lock = threading.Lock()
         self._pool = Workers("tideline-ledgers", _AT_ONCE, _TURN_SECONDS, _MOST_WAITING)
         clusters = Workers("tideline-brokers", _AT_ONCE, _TURN_SECONDS, _MOST_WAITING)
         self._ledgers = Lookout(self._read_ledger, self._pool, _LEDGER_EVERY)
@@ -99,10 +102,23 @@ class Sources:
         file = self._files.streams().get(name)
         return None if file is None else self._view(file, _LEDGER_EVERY)
 
-    def ask(self, name: str, question: Callable[[Ledger], Answer]) -> Future[Answer]:
+    def ask(
+        self,
+        name: str,
+        question: Callable[[Ledger], Answer],
+        kind: str = "",
+        asked: Hashable = None,
+    ) -> tuple[Future[Answer], bool]:
         """Ask the ledger of a stream that there is something that its state does not tell.
 
-        The question reads the ledger in a thread of its own.
+        The question reads the ledger in a thread of its own. Of each kind a stream has one at a
+        time: whoever asks the same meanwhile shares its answer.
+
+        Args:
+            asked: What is asked, for that.
+
+        Returns:
+            The answer, and whether it is one to this question; otherwise ask again after it.
 
         Raises:
             ServiceAway: An earlier question is not answered yet that `give_up` was told of.
@@ -111,11 +127,17 @@ class Sources:
         if late is not None and not late.done():
             raise not_answered(name)
         stream = self._files.streams()[name].stream
-        return self._pool.submit(lambda: question(self._ledger(stream)))
+        with self._lock:
+            known = self._asking.get((name, kind))
+            if known is not None and not known[1].done():
+                return known[1], known[0] == asked
+            future = self._pool.submit(lambda: question(self._ledger(stream)))
+            self._asking[name, kind] = asked, future
+        return future, True
 
     def give_up(self, name: str, asked: Future[Any]) -> None:
         """Let no more questions wait for a stream's ledger until this one is answered."""
-        if not asked.done():  # one that had no turn yet was cancelled, and tells nothing
+        if not asked.done() and not asked.cancel():  # one that had no turn yet tells nothing
             self._late[name] = asked
 
     def _view(self, file: StreamFile, every: float) -> StreamView:

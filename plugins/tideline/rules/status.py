@@ -200,6 +200,7 @@ def explain(
     closed_runs: Iterable[RunRecord],
     closed_incidents: Iterable[Incident],
     erasing: Erasing,
+    most_runs: int | None = None,
 ) -> Explanation:
     """What became of the record at an offset of today's log, as the ledger has it.
 
@@ -208,6 +209,7 @@ def explain(
         closed_runs: Newest first; read as far as the one that landed it.
         closed_incidents: Newest first; read as far as the one in which a loss was accepted.
         erasing: What was erased by key.
+        most_runs: So many runs are looked at, at most; None for all.
     """
     known = (*head.positions, *reversed(head.retired))
     position = next((p for p in known if p.topic_partition == place), None)
@@ -219,7 +221,7 @@ def explain(
         text = "it was erased by key, and is kept out: tideline erasures FILE"
         return Explanation(*place, offset, "erased", text, topic_id=position.topic_id)
     record = _Record(position, offset, head, open_runs, open_incidents, decoding)
-    return record.explain(closed_runs, closed_incidents)
+    return record.explain(closed_runs, closed_incidents, most_runs)
 
 
 def with_log(found: Explanation, observation: Observation) -> Explanation:
@@ -279,13 +281,16 @@ class _Record:
         self._decoded = decoding.covered
 
     def explain(
-        self, closed_runs: Iterable[RunRecord], closed_incidents: Iterable[Incident]
+        self,
+        closed_runs: Iterable[RunRecord],
+        closed_incidents: Iterable[Incident],
+        most_runs: int | None,
     ) -> Explanation:
         # before what is covered: offsets that a decision gave up are covered as well
         if self._is_in(by_identity(self._head.accepted_loss).get(self._identity, ())):
             return self._says("accepted_loss", self._decided(closed_incidents))
         if self._is_in(self._head.covered.get(self._identity, ())):
-            return self._covered(chain(self._open_runs, closed_runs))
+            return self._covered(chain(self._open_runs, closed_runs), most_runs)
         if (incident := self._about(self._open_incidents)) is not None:
             return self._says("at_stake", self._at_stake(incident))
         for record in self._open_runs:
@@ -300,9 +305,12 @@ class _Record:
             return self._says("unread", f"{away} offsets after the next one to be read")
         return self._says("gap", "below the next offset, and no run has verified it: audit it")
 
-    def _covered(self, records: Iterable[RunRecord]) -> Explanation:
-        for record in (r for r in records if not r.is_undone):
-            for verified in record.verified:
+    def _covered(self, records: Iterable[RunRecord], most_runs: int | None) -> Explanation:
+        for number, record in enumerate(records):
+            if number == most_runs:
+                text = f"by a run before the newest {number:,}: `tideline explain` names it"
+                return self._says("landed", text)
+            for verified in () if record.is_undone else record.verified:
                 planned = verified.planned
                 if planned.identity == self._identity and self._is_in([planned.offsets]):
                     return self._landed(record, verified)
