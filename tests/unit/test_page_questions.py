@@ -1,4 +1,4 @@
-"""The page's questions to a ledger: one of each kind at a time; others wait, or share its answer."""
+"""The page's questions to a ledger: one of each kind at a time; others wait, or share it."""
 
 import threading
 from types import SimpleNamespace

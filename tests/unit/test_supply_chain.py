@@ -2,6 +2,7 @@
 
 import json
 import zipfile
+from pathlib import Path
 
 import pytest
 from cyclonedx.schema import SchemaVersion
@@ -12,6 +13,7 @@ from devstack.supply_chain.bill_of_materials import write_bill
 from devstack.supply_chain.components import Component, parts_of
 from tests.worlds.http_stub import HttpStub
 from tideline.errors import BadInput, ServiceAway
+from tideline.versions import AZURITE
 
 LZ4 = Component("pkg:maven/org.lz4/lz4-java@1.8.0", sha256="ab" * 32)
 SIX = Component("pkg:pypi/six@1.17.0", license="MIT")
@@ -36,6 +38,15 @@ def osv():
     stub.answer = answer
     yield stub
     stub.close()
+
+
+def test_what_npm_brings_is_held_against_hashes():
+    """Of the version that the tests name, and without a script of a package or a host's name."""
+    lock = json.loads(Path("devstack/npm/package-lock.json").read_text())
+    parts = {name: part for name, part in lock["packages"].items() if name}
+    assert parts["node_modules/azurite"]["version"] == AZURITE
+    assert all(part["integrity"].startswith("sha512-") for part in parts.values())
+    assert not any("resolved" in part or part.get("hasInstallScript") for part in parts.values())
 
 
 def test_an_advisory_is_reported_unless_it_was_accepted(osv):
