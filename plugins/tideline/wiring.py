@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -72,6 +73,29 @@ def open_store(location: LedgerLocation, store: StoreSettings | None = None) -> 
     from tideline.ledger.sql_store import SqlLedgerStore
 
     return SqlLedgerStore(ledger_url(location.address), location.stream, str(location))
+
+
+def names_beside(location: LedgerLocation, store: StoreSettings | None = None) -> list[str]:
+    """What else has a name where a ledger is stored: in its folder, or in its database.
+
+    Args:
+        location: Of a ledger, which need not be there.
+        store: For an address in an object store.
+
+    Raises:
+        ConnectionMissing: The location's connection cannot be used.
+    """
+    if location.kind == "airflow":
+        from tideline.ledger.connection import ledger_url
+        from tideline.ledger.sql_store import SqlLedgerStore
+
+        return SqlLedgerStore(ledger_url(location.address), "", location.address).names()
+    folder = location.address.removeprefix("file://").rpartition("/")[0]
+    if not is_in_object_store(location.address):
+        return os.listdir(folder) if os.path.isdir(folder) else []
+    from tideline.store.files import names_in
+
+    return names_in(folder, store_options(location.address, store))
 
 
 def open_tables(stream: Stream) -> Mapping[TableRole, MaintainedTablePort]:

@@ -29,6 +29,7 @@ def test_many_streams_share_one_database(sqlite_tables):
     assert stores["t"].read().version == -1
     stores["t"].commit(stores["t"].read(), put={"a": "2"}, history=[HistoryEntry("run", "x", "t")])
     stores["t"].commit(stores["t"].read(), put={}, drop=["a"])
+    assert sorted(stores["s"].names()) == ["s", "t"]
     assert stores["s"].read().documents == {"a": "1"}
     assert [e.body for e in stores["s"].history("run", "x")] == ["s"]
 

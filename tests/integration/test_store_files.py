@@ -12,7 +12,7 @@ from pyarrow.fs import FileSelector, PyFileSystem
 from devstack.store_faults import counted
 from tests.worlds.object_stores import BUCKET
 from tideline.delta_io import discard_folder, files_of
-from tideline.store.files import SMALL_TAIL, object_store
+from tideline.store.files import SMALL_TAIL, names_in, object_store
 from tideline.table.delta_table import TargetTable
 
 SIZES = (0, 1, SMALL_TAIL - 1, SMALL_TAIL, SMALL_TAIL + 1, 5 * SMALL_TAIL + 7)
@@ -70,6 +70,11 @@ def test_folders_are_listed_with_all_below_them(place):
         ("f/a", True),
         ("f/x=1", False),
     }
+    uri, options = bucket.uri(), bucket.options
+    assert sorted(names_in(f"{uri}/f", options)) == ["a", "x=1"]
+    assert names_in(f"{uri}/none", options) == []
+    root, _, name = uri.rpartition("/")
+    assert name in names_in(root, options)
 
 
 def mark(bucket, path):

@@ -59,6 +59,40 @@ def test_a_list_that_was_lost_is_not_made_anew_in_silence(write, tmp_path, monke
     assert discover(path).new == ()
 
 
+@pytest.mark.parametrize(
+    ("place", "ledger"),
+    [
+        ("{folder}/lake/{{topic}}", ""),
+        ("{folder}/lake/x-{{topic}}-y/raw", ""),
+        ("{folder}/lake/{{topic}}", "ledger_uri: '{folder}/ledgers/{{topic}}/l'"),
+    ],
+)
+def test_a_lost_list_is_missed_also_if_all_its_topics_are_gone(
+    tmp_path, monkeypatch, place, ledger
+):
+    """By what stands where the template puts ledgers, whatever else stands there."""
+    path = tmp_path / "shop.yaml"
+    text = f"""\
+fleet: shop
+topic_pattern: s-.*
+stream:
+  stream: "{{{{topic}}}}"
+  table: {{{{uri: "{place}"}}}}
+  {ledger}
+"""
+    path.write_text(text.format(folder=tmp_path))
+    keep_topics(read_file(path).fleet, path, seen_again(None, "shop", {"s-gone": ID}, NOW))
+    open_ledger(read_stream(path, "s-gone")).update(
+        lambda s: replace(s, head=replace(s.head, live_runs=1))
+    )
+    (tmp_path / "shop.topics.json").unlink()
+    for other in ("lake/s-new", "lake/other.ledger", "ledgers/s-new"):
+        (tmp_path / other).mkdir(parents=True, exist_ok=True)
+    monkeypatch.setattr(discovery, "_found", lambda *_: {"s-new": ID})
+    with pytest.raises(BadInput, match="stream s-gone has a ledger: the list of topics was lost"):
+        discover(path)
+
+
 def test_a_first_look_finds_no_ledgers(write, monkeypatch):
     monkeypatch.setattr(discovery, "_found", lambda *_: {"a": ID})
     assert discover(write("shop")).new == ("a",)

@@ -6,6 +6,7 @@ it, would be gone otherwise, and its incidents with it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,8 +24,8 @@ from tideline.stream.contents import (
     with_topics,
 )
 from tideline.stream.files import read_file, taken_names
-from tideline.stream.fleet import Fleet
-from tideline.wiring import open_ledger
+from tideline.stream.fleet import SAMPLES, Fleet
+from tideline.wiring import find_store, names_beside, open_ledger
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ def discover(file: str | Path, *, is_list_new: bool = False) -> Discovery | None
         )
     topics = seen_again(known, fleet.fleet, found, now())
     if known is None and not is_list_new:
-        _refuse_lost(contents, topics)
+        _refuse_lost(contents, found)
     before = set() if known is None else {topic.name for topic in known.topics}
     taken = taken_names(with_topics(contents, topics), Path(file))
     refused = {name: why for name, why in taken.items() if why is not None and name not in before}
@@ -91,14 +92,18 @@ def discover(file: str | Path, *, is_list_new: bool = False) -> Discovery | None
     return replace(_changes(known, topics), refused=tuple(map(str, refused.values())))
 
 
-def _refuse_lost(contents: FileContents, topics: TopicList) -> None:
+def _refuse_lost(contents: FileContents, found: Mapping[str, str]) -> None:
     """Refuse a first list where streams have run before: the list before it is lost.
+
+    Also streams of topics that are gone by now: their ledgers are asked for by name.
 
     Raises:
         BadInput: It is so.
     """
     fleet, file = contents.fleet, contents.parsed.file
     assert fleet is not None
+    gone = dict.fromkeys(_named_beside(contents), "")
+    topics = seen_again(None, fleet.fleet, {**gone, **found}, now())
     streams = with_topics(contents, topics).streams
     ran = next((s.stream for s in streams if open_ledger(s).read().version >= 0), None)
     if ran is not None:
@@ -108,6 +113,23 @@ def _refuse_lost(contents: FileContents, topics: TopicList) -> None:
             f" taken up. Restore the file; or tideline discover {file} --new-list, if no topic of"
             " the fleet was ever deleted, or its streams had files of their own before"
         )
+
+
+def _named_beside(contents: FileContents) -> Iterator[str]:
+    """Topics of the fleet for which there may be ledgers, where the template puts them."""
+    fleet, template = contents.fleet, contents.template
+    assert fleet is not None
+    assert template is not None
+    location = template.ledger_location
+    place = location.stream if location.kind == "airflow" else location.address
+    before, _, after = place.partition(SAMPLES[0])
+    folder, _, start = before.rpartition("/")
+    end = after.partition("/")[0]
+    like = replace(location, address=f"{folder}/any") if location.kind == "delta" else location
+    for name in names_beside(like, find_store(template)):
+        topic = name.removeprefix(start).removesuffix(end)
+        if f"{start}{topic}{end}" == name and fleet.means(topic):
+            yield topic
 
 
 def _found(fleet: Fleet, pattern: str, connection: str) -> dict[str, str]:

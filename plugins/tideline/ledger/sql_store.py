@@ -207,6 +207,11 @@ class SqlLedgerStore:
             rows = connection.execute(wanted.order_by(h.version, h.id)).all()
         yield from map(_entry, rows)
 
+    def names(self) -> list[str]:
+        """The names of all ledgers of this database."""
+        with self._transaction() as connection:
+            return [*connection.execute(select(LEDGERS.c.name)).scalars()]
+
     def recent(self, kind: str) -> Iterator[HistoryEntry]:
         """Closed records of a kind, the newest first, in portions."""
         h = HISTORY.c

@@ -20,7 +20,9 @@ from obstore.exceptions import BaseError, NotSupportedError
 from obstore.store import AzureStore, GCSStore, S3Store
 from pyarrow.fs import FileInfo, FileSelector, FileType
 
+from tideline.errors import ServiceAway
 from tideline.model.addresses import account_of, bucket_of, is_in_object_store, store_of
+from tideline.store.refusals import plain_text, refusal
 from tideline.store.settings import ROLE, for_obstore
 
 if TYPE_CHECKING:
@@ -63,6 +65,24 @@ def object_store(uri: str, options: Mapping[str, str]) -> tuple[Any, str]:
         given["config"]["azure_storage_account_name"] = account
     client: Any = _CLIENTS[kind]
     return client(bucket, **given), f"{path}/"
+
+
+def names_in(uri: str, options: Mapping[str, str]) -> list[str]:
+    """The names of what lies in a folder of an object store; none where obstore has no client.
+
+    Raises:
+        StoreRefused: The store refuses to list it.
+        ServiceAway: The store does not answer.
+    """
+    if ROLE in options:
+        return []
+    try:
+        client, prefix = object_store(uri, options)
+        listed = obstore.list_with_delimiter(client, prefix.strip("/"))
+    except BaseError as error:
+        raise refusal(uri, options, error) or ServiceAway(plain_text(error)) from error
+    paths = [*listed["common_prefixes"], *(entry["path"] for entry in listed["objects"])]
+    return [path.rstrip("/").rpartition("/")[2] for path in paths]
 
 
 class _ObjectFiles(DeltaStorageHandler):
