@@ -193,6 +193,7 @@ def test_a_delete_that_lacks_a_column_of_the_key_is_told(spark, tmp_path):
         ([("c", "eu"), ("d", "eu"), (None, None), ("c", "us")], False),
         ([("d", None), (None, None), ("c", "eu")], False),  # of a row that is not in the topic
         ([("c", ""), ("d", ""), (None, None), ("d", ""), (None, None)], False),  # sent twice
+        ([("c", "eu"), ("c", ""), ("d", ""), ("c", ""), ("d", None)], True),
         ([("c", "eu"), ("r", "")], False),
     ],
 )
@@ -206,6 +207,61 @@ def test_a_delete_is_untold_where_a_row_of_its_record_stays(spark, tmp_path, log
         folds.has(*(change(n, "a", op, value, 1) for n, (op, value) in enumerate(log)))
         results = [folds.fold([at(n, n + 1) for n in portion]) for portion in portions]
         assert any(result.refused for result in results) == is_refused, portions
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        [("c", ""), ("c", "eu"), ("d", ""), (None, None), ("d", ""), (None, None)],
+        [("c", "eu"), ("c", "us"), ("d", "eu"), (None, None), (None, None)],
+    ],
+)
+def test_what_a_producer_sent_twice_is_no_delete_of_another_row(spark, tmp_path, log):
+    for number, portions in enumerate(([range(len(log))], [[n] for n in range(len(log))])):
+        folds = Folds(spark.session, tmp_path / str(number), **OF_TWO)
+        folds.has(*(change(n, "a", op, value, 1) for n, (op, value) in enumerate(log)))
+        assert not any(folds.fold([at(n, n + 1) for n in p]).refused for p in portions)
+        assert folds.head.live == 1
+
+
+LATE = {
+    "beside new records": ({}, [(1, {})], [(0, {}), (9, {"key": "z"})]),
+    "of an older incarnation": (
+        {"eras": (ID, OTHER_ID)},
+        [(1, {"topic_id": OTHER_ID})],
+        [(5, {})],
+    ),
+    "of an older generation": ({}, [(1, {"generation": 1})], [(5, {})]),
+    "by its time": ({"order": "time"}, [(0, {"seconds": 100})], [(1, {"seconds": 50})]),
+    "in another partition": ({}, [(0, {"partition": 1})], [(5, {})]),
+}
+
+
+@pytest.mark.parametrize(
+    ("which", "is_late"),
+    [
+        *((which, True) for which in LATE if which != "in another partition"),
+        ("in another partition", False),
+    ],
+)
+def test_a_row_that_an_untold_delete_left_is_missed(spark, tmp_path, which, is_late):
+    """Also where the row comes after its delete was folded, whatever comes with it."""
+    more, deletes, rows = LATE[which]
+    folds = Folds(spark.session, tmp_path, **OF_TWO, **more)
+
+    def portion(changes, op, value):
+        ranges = []
+        for offset, facts in changes:
+            facts = dict(facts)
+            made = change(offset, facts.pop("key", "a"), op, value, 1)
+            made["timestamp"] += timedelta(seconds=facts.pop("seconds", 0))
+            folds.has(made | facts)
+            ranges.append(at(offset, offset + 1, **facts))
+        return ranges
+
+    first, second = portion(deletes, "d", None), portion(rows, "c", "eu")
+    results = [folds.fold(p) for p in ((first, second) if is_late else (second, first))]
+    assert [told(r) for r in results if r.refused] == [[("untold", '{"k":"a"}')]]
 
 
 def test_a_delete_that_has_no_key_at_all_is_told(spark, tmp_path):

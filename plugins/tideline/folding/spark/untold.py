@@ -9,7 +9,7 @@ end. Only then something is wrong.
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from tideline.folding.spark.changes import (
@@ -19,25 +19,47 @@ from tideline.folding.spark.changes import (
     ORDER,
     RECORD_KEY,
     UNTOLD,
+    era_of,
     is_truncated,
     key_text,
 )
 from tideline.model.current import IS_DELETED, Barrier, FoldPlan
-from tideline.model.offsets import by_log
+from tideline.model.offsets import by_log, subtract
 
-_ALONE = "_tideline_alone"
+_ALONE, _AGAIN = "_tideline_alone", "_tideline_again"
 
 
 def is_late(plan: FoldPlan) -> bool:
-    """Whether changes are folded below others, among which may be a delete that means their row."""
-    ends = {i: intervals[-1].end_offset for i, intervals in by_log(plan.covered).items()}
-    mine = {i: intervals[-1].end_offset for i, intervals in by_log(plan.ranges).items()}
-    return any(end < ends.get(log, end) for log, end in mine.items())
+    """Whether changes are folded below others, among which may be a delete that means their row.
+
+    By times, and by a declared order, any change may be: coordinates do not tell.
+    """
+    if plan.order != "offset":
+        return True
+    mine, known = by_log(plan.ranges), by_log(plan.covered)
+    first: dict[int, tuple[int, int, int]] = {}
+    for log, intervals in mine.items():
+        at = (plan.incarnations.of(log) or 0, log.generation, intervals[0].start_offset)
+        first[log.partition] = min(at, first.get(log.partition, at))
+    others = ((log, subtract(ranges, mine.get(log, ()))) for log, ranges in known.items())
+    return any(
+        (plan.incarnations.of(log) or 0, log.generation, ranges[-1].end_offset)
+        > first.get(log.partition, _NEVER)
+        for log, ranges in others
+        if ranges
+    )
+
+
+_NEVER = (2**63, 0, 0)
 
 
 def suspect_deletes(changed: DataFrame) -> DataFrame:
-    """Deletes that lack a value, and records without one that follow no delete in hand."""
-    before = F.lag(DELETES).over(Window.partitionBy(RECORD_KEY).orderBy(ORDER))
+    """Deletes that lack a value, and records without one that follow no delete in hand.
+
+    One that was sent twice follows the first one.
+    """
+    follows = F.col(DELETES) | F.col(FOLLOWS)
+    before = F.lag(follows).over(Window.partitionBy(RECORD_KEY).orderBy(ORDER))
     alone = F.col(FOLLOWS) & ~F.coalesce(before, F.lit(False))
     known = changed.filter(~F.col(IS_TRUNCATE)).withColumn(_ALONE, alone)
     return known.filter(F.col(UNTOLD) | F.col(_ALONE))
@@ -53,11 +75,20 @@ def untold_deletes(plan: FoldPlan, history: DataFrame, barrier: Barrier | None) 
     there = history.filter(~is_truncated(plan, barrier, F.col(ORDER)))
     there = there.withColumn("key", F.coalesce(key_text(plan), F.lit("")))
     named = F.when(~F.col(_ALONE), F.col("key")).alias("named")
-    suspects = suspect_deletes(there).select(RECORD_KEY, F.col(ORDER).alias("at"), named)
-    rows = there.filter(~F.col(FOLLOWS) & ~F.col(IS_TRUNCATE)).select(
-        RECORD_KEY, "key", ORDER, IS_DELETED
+    place = F.struct(era_of(plan, F.col).alias("era"), "partition")
+    there = there.withColumns({"place": place, _AGAIN: _is_again()})
+    suspects = suspect_deletes(there).filter(~F.col(_AGAIN))
+    suspects = suspects.select(
+        RECORD_KEY, F.col(ORDER).alias("at"), named, F.col("place").alias("from")
     )
-    before = rows.join(suspects, RECORD_KEY).filter(F.col(ORDER) < F.col("at"))
+    rows = there.filter(~F.col(FOLLOWS) & ~F.col(IS_TRUNCATE)).select(
+        RECORD_KEY, "key", ORDER, IS_DELETED, "place"
+    )
+    is_before = F.col(ORDER) < F.col("at")
+    if plan.order == "offset":  # those of two partitions of one incarnation say no order
+        is_same = F.col("place.era") == F.col("from.era")
+        is_before |= is_same & (F.col("place.partition") != F.col("from.partition"))
+    before = rows.join(suspects, RECORD_KEY).filter(is_before)
     last = before.groupBy(RECORD_KEY, "at", "named", "key").agg(
         F.max_by(~F.col(IS_DELETED), ORDER).alias("stays")
     )
@@ -66,3 +97,14 @@ def untold_deletes(plan: FoldPlan, history: DataFrame, barrier: Barrier | None) 
         F.max(is_told).alias("is_told"), F.max("stays").alias("stays")
     )
     return found.filter(F.col("stays") & ~F.col("is_told")).select(RECORD_KEY).distinct()
+
+
+def _is_again() -> Column:
+    """Whether a delete repeats the change before: producers send a record again."""
+    before = (
+        Window.partitionBy(RECORD_KEY).orderBy(ORDER).rowsBetween(Window.unboundedPreceding, -1)
+    )
+    said = F.when(~F.col(FOLLOWS), F.struct(F.col(DELETES).alias("deletes"), "key"))
+    last = F.last(said, ignorenulls=True).over(before)
+    is_again = F.col(DELETES) & last["deletes"] & (last["key"] == F.col("key"))
+    return F.coalesce(is_again, F.lit(False))
