@@ -283,6 +283,32 @@ def test_a_partition_without_a_leader_holds_up_no_other_where_runs_may_proceed(l
     assert after[1] == before[1] + 10
 
 
+@pytest.mark.parametrize("is_decided", [False, True])
+def test_an_incident_stays_while_its_partition_has_no_leader(memory, is_decided):
+    """Nobody has told that it is gone; what was decided is carried out once the leader is back."""
+    memory.configure(on_incident="proceed")
+    memory.grow(2)
+    memory.send(20)
+    memory.send(20, partition=1)
+    memory.run("one")
+    memory.log(1).elect(10)
+    memory.send(3, partition=1)
+    memory.send(5)
+    assert memory.halts("two") == ["truncation"]
+    if is_decided:
+        memory.decide("restart")
+    memory.log(1).has_leader = False
+    memory.send(5)
+    memory.run("three")
+    assert memory.ledger().read().head.positions[0].next_offset == 30
+    (incident,) = memory.ledger().read().open_incidents
+    assert (incident.incident_id, incident.is_decided) == ("incident-1", is_decided)
+    memory.log(1).has_leader = True
+    memory.run("four")
+    still = [i.incident_id for i in memory.ledger().read().open_incidents]
+    assert still == ([] if is_decided else ["incident-1"])
+
+
 def test_a_new_partition_without_a_leader_is_waited_for(landed):
     """It has no position yet, and might begin too late."""
     landed.configure(on_incident="proceed")

@@ -14,6 +14,7 @@ from tideline.landing.observing import measure_headroom, measure_late_reads
 from tideline.ledger.state import LedgerState
 from tideline.model.head import Head, Headroom, reaches_text
 from tideline.model.incident import Finding, Incident, Notice
+from tideline.model.observation import Observation
 from tideline.model.plan import BatchPlan, BatchProposal, freeze
 from tideline.model.run import RunRecord
 from tideline.model.wording import duration_text
@@ -167,6 +168,7 @@ def freeze_run(
             and not i.unverified
             and i.incident_id in seen - ids
             and i.key not in still_open
+            and not _is_unheard(i.finding, proposal.observation)
         )
         after = latest.with_incidents_closed([*resolved, *vanished]).with_run(winner)
         moved = latest.head if moved_head is None else moved_head(latest.head)
@@ -178,6 +180,15 @@ def freeze_run(
     assert winner is not None
     log.info("%s", f"plan {plan.plan_id} is frozen" if plan.ranges else "up to date")
     return winner
+
+
+def _is_unheard(finding: Finding, observation: Observation) -> bool:
+    """Whether nobody has told what a finding is about: it is not gone because of that."""
+    topic = None if finding.topic is None else observation.topic(finding.topic)
+    if topic is None or topic.fault is not None or finding.partition is None:
+        return topic is not None and topic.fault is not None
+    seen = topic.partition(finding.partition)
+    return seen is not None and seen.fault is not None
 
 
 def _why_vanished(run: RunContext, incident: Incident) -> str:
