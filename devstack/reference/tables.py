@@ -34,7 +34,8 @@ _MEANINGS = {
     "unavailable_columns": "columns whose value the change did not bring; null for none",
     "plan_id": "the plan that landed the row; no check relies on it",
     "is_tombstone": "the record has no value",
-    "schema_id": "the registry's id of the record's schema; null with a schema file",
+    "schema_id": "the registry's id of the record's schema; the ledger's, negative, where records"
+    " bring it; null with a schema file",
     "event_date": "the day of `decode.event_time`",
     "decode_plan_id": "the plan that decoded the record",
     "part": "which part cannot be decoded: `key` or `value`",

@@ -7,6 +7,7 @@ import threading
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from hashlib import sha256
 
 import pytest
 
@@ -16,7 +17,7 @@ from tideline.ledger.delta_store import DeltaLedgerStore
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.port import HistoryEntry
 from tideline.ledger.sql_store import SqlLedgerStore
-from tideline.model.decoding import WriterSchema
+from tideline.model.decoding import PLAIN_ID, WriterSchema, free_id
 from tideline.model.head import Head
 from tideline.model.incident import Finding
 from tideline.model.offsets import one_interval
@@ -555,6 +556,30 @@ def test_only_new_schemas_are_noted(new_store):
     new = writer_schema(8, '"int"')
     assert ledger.new_schemas([new, writer_schema(7, known_as=""), new]) == (new,)
     assert ledger.new_schemas([]) == ()
+
+
+def test_schemas_that_records_bring_have_ids_of_the_ledgers_own(new_store):
+    """An id stands for one text of one part, whatever a registry has given, or a version before."""
+    ledger, text = Ledger(new_store(), "s"), '{"type": "int64"}'
+    before = WriterSchema(1_234_567, '"of before"', "d", "values:1234567", (), "json")
+    ledger.update(lambda s: s.with_schemas([before, writer_schema(7, text)]))
+    (new,) = ledger.brought("values", "json", [text])
+    assert (new.text, new.known_as) == (text, f"values:{new.schema_id}")
+    assert new.schema_id < PLAIN_ID
+    assert new.digest == sha256(text.encode()).hexdigest()
+    assert ledger.brought("values", "json", [before.text, text]) == (before, new)
+    ledger.update(lambda s: s.with_schemas([new]))
+    other = ledger.brought("keys", "json", [text])
+    assert other[0].schema_id == new.schema_id - 1
+    ledger.update(lambda s: s.with_schemas(other))
+    assert ledger.brought("values", "json", [text]) == (new,)
+    assert ledger.brought("keys", "json", [text]) == other
+
+
+def test_a_free_id_is_an_int_whatever_is_taken():
+    first = free_id("a", ())
+    taken = {*range(first - 2, first + 1)}
+    assert -(2**31) <= free_id("a", taken) == first - 3
 
 
 def test_an_id_with_another_schema_than_before_is_refused(new_store):

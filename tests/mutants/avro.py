@@ -118,8 +118,14 @@ MUTANTS = (
     ),
     Mutant(
         "connect's json: only a known schema's records are decoded",
-        "boolean isKnown = known.contains(Long.valueOf(hash));",
-        "boolean isKnown = true;",
+        "Boolean.valueOf(one != null)",
+        "Boolean.valueOf(true)",
+        CONNECT,
+    ),
+    Mutant(
+        "connect's json: a hash finds a schema, and its bytes decide",
+        "!Arrays.equals(one.bytes, 0, one.bytes.length, value, start, end)",
+        "false",
         CONNECT,
     ),
     Mutant(

@@ -1,12 +1,15 @@
 """Kafka Connect's JSON: each record brings its schema."""
 
+import hashlib
 import json
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
 import pytest
+from pyspark.sql import functions as F
 
+from tests.worlds.colliding import same_hash, same_low_bits
 from tests.worlds.connect_json import KINDS, base64_of, field, of, record, schema
 from tests.worlds.raw_tables import decoded, job_of
 from tests.worlds.streams import is_clean
@@ -140,23 +143,21 @@ def test_what_a_column_cannot_hold_is_set_aside(spark, tmp_path):
 
 
 def test_schemas_that_the_plan_does_not_have_are_told_with_their_texts(spark, tmp_path):
-    """By a hash of their bytes, wherever in the document they stand."""
+    """By their bytes, wherever in the document they stand."""
     other = schema(field("id", of("string")))
     behind = json.dumps({"payload": {"id": "1"}, "schema": other}).encode()
     rows = [record(ORDERS, GOOD), record(other, {"id": "1"}), behind, record(ORDERS, GOOD), b"x"]
     result, _, _ = decoded(spark, job_of(tmp_path, rows, [part_of()]))
     texts = {json.dumps(ORDERS), json.dumps(other)}
-    found = {text: number for number, text in result.new_schemas["value"]}
-    assert {*found} == texts
-    assert {*found.values()} == {*result.new_ids["value"]}
-    unfit = found[json.dumps(other)]
-    job = job_of(tmp_path / "two", rows, [part_of(ORDERS, unfit=(unfit,))])
-    _, typed, bad = decoded(spark, job)
+    assert ({*result.new_schemas["value"]}, result.new_ids) == (texts, {})
+    unfit = ((7, hashlib.sha256(json.dumps(other).encode()).hexdigest()),)
+    part = replace(part_of(ORDERS, unfit=(7,)), unfit_digests=unfit)
+    _, typed, bad = decoded(spark, job_of(tmp_path / "two", rows, [part]))
     assert [row["offset"] for row in typed] == [0, 3]
-    assert [(row["offset"], row["error_class"]) for row in bad] == [
-        (1, "type_mismatch"),
-        (2, "type_mismatch"),
-        (4, "framing"),
+    assert [(row["offset"], row["schema_id"], row["error_class"]) for row in bad] == [
+        (1, 7, "type_mismatch"),
+        (2, 7, "type_mismatch"),
+        (4, None, "framing"),
     ]
 
 
@@ -164,7 +165,63 @@ def test_records_of_a_schema_that_nobody_has_looked_at_say_so(spark, tmp_path):
     """In the last round; a redrive asks on."""
     job = job_of(tmp_path, [record(ORDERS, GOOD)], [part_of()])
     result, _, (bad,) = decoded(spark, replace(job, is_last_round=True))
-    assert (bad["error_class"], result.unasked) == ("unknown_schema", 1)
+    assert (bad["error_class"], bad["schema_id"], result.unasked) == ("unknown_schema", None, 1)
+    assert bad["error"].startswith("schema was not looked up")
+
+
+MINE = schema(field("id", of("int64")), field("mallory", of("string")))
+THEIRS = schema(
+    field("id", of("int64")), field("price", KINDS["total"]), field("city", of("string"))
+)
+PAIRS = {"all": same_hash(THEIRS, MINE), "the lower 31 bits": same_low_bits(THEIRS, MINE)}
+
+
+@pytest.mark.parametrize("alike", PAIRS)
+def test_schemas_that_are_built_to_have_one_hash_are_two(spark, tmp_path, alike):
+    """Spark itself says that they have; the plan knows the one, and the other is new, or unfit."""
+    theirs, mine = PAIRS[alike]
+    texts = [json.dumps(one).encode() for one in (theirs, mine)]
+    first, second = (
+        row[0]
+        for row in spark.session.createDataFrame([(t,) for t in texts], "t binary")
+        .select(F.xxhash64("t"))
+        .collect()
+    )
+    assert len(texts[0]) == len(texts[1])
+    assert (first == second, (first ^ second) & (2**31 - 1)) == (alike == "all", 0)
+    row = {"id": 1, "price": base64_of(b"\x00\xff"), "city": "Kiel"}
+    rows = [record(mine, {"id": 2, "mallory": "x"}), record(theirs, row)]
+    result, _, _ = decoded(spark, job_of(tmp_path, rows, [part_of(mine)]))
+    assert result.new_schemas == {"value": (json.dumps(theirs),)}
+    unfit = ((7, hashlib.sha256(texts[1]).hexdigest()),)
+    for name, writer, digests in (("both", [mine, theirs], ()), ("one", [theirs], unfit)):
+        part = replace(part_of(*writer, unfit=(7,)), unfit_digests=digests)
+        _, typed, bad = decoded(spark, job_of(tmp_path / name, rows, [part]))
+        found = {r["offset"]: r for r in typed}
+        assert {n: found[1][n] for n in row} == row | {"price": Decimal("2.55")}
+        assert [*found, *(r["offset"] for r in bad)] == ([0, 1] if name == "both" else [1, 0])
+
+
+def test_producers_of_one_topic_do_not_reach_each_others_records(harness, registry, spark):
+    """Whoever is first. Keys and values bring the same bytes, and have schemas of their own."""
+    part = {"format": "json", "framing": "connect"}
+    at = Typed(harness, registry, spark, "connect-alike", value=part, key={**part})
+    row = {"id": 2, "price": base64_of(b"\x00\xff"), "city": "Kiel"}
+    (theirs, mine), (others, my_other) = PAIRS.values()
+    for first in (True, False):  # whose schema is known before the other one
+        values = (mine, others) if first else (theirs, my_other)
+        for one, fields in zip(
+            values, ({"id": 1, "mallory": "x"}, row)[:: 1 if first else -1], strict=True
+        ):
+            at.send_bytes(record(one, fields), key=record(one, fields))
+        at.run(f"first-{first}")
+    wanted = {(1, None, None, "x", 1, "x"), (2, Decimal("2.55"), "Kiel", None, 2, None)}
+    found = at.rows("id", "price", "city", "mallory", "key_id", "key_mallory")
+    assert ({row[2:] for row in found}, len(found)) == (wanted, 4)
+    assert at.bad("offset") == []
+    rows = at.rows("schema_id")
+    assert len({number for *_, number in rows}) == 4
+    assert is_clean(at.harness, at.stream)
 
 
 @pytest.mark.parametrize("key", ["struct", "number"])

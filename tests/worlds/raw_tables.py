@@ -141,7 +141,7 @@ def decode(spark, folder, records, parts, **others):
 def decoded(spark, job):
     """The result, the typed rows and the quarantined ones, by offset."""
     result = decode_rows.execute(spark.session, job)
-    if result.new_ids:  # the round counts for nothing
+    if result.asks_again:  # the round counts for nothing
         return result, [], []
     typed, bad = rows_of(job.decoded), rows_of(job.quarantine)
     assert (len(typed), len(bad)) == (result.decoded.rows, result.quarantined.rows)

@@ -257,7 +257,7 @@ def _decoded(run: RunContext, plan: DecodePlan) -> tuple[TypedAttempt, DecodeRes
     for _ in range(_ROUNDS):
         attempt = begin_typed_attempt(run, plan)
         result = submit(run, attempt)
-        if not result.new_ids:
+        if not result.asks_again:
             return attempt, result
         attempt.discard(run)
         parts = parts_with(run, plan, result.new_ids, result.new_schemas)

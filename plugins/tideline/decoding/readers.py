@@ -138,7 +138,14 @@ def parts_of(run: RunContext, decoding: Decoding, *, afresh: bool = False) -> tu
         before = decoding.part(name)
         new = [_part(run, name, wanted, before, others)] if wanted.format != "none" else []
         parts = [*others, *new]
-    return tuple(parts)
+    return tuple(_telling_unfit(run, part) for part in parts)
+
+
+def _telling_unfit(run: RunContext, part: PartPlan) -> PartPlan:
+    """A part that says which schemas of Connect's do not fit; their ids stand in no record."""
+    unfit = part.unfit if part.framing == "connect" else ()
+    known = run.ledger.known_schemas(unfit).values()
+    return replace(part, unfit_digests=tuple(sorted((s.schema_id, s.digest) for s in known)))
 
 
 def _begun(part: PartPlan, afresh: bool) -> PartPlan:
@@ -151,14 +158,14 @@ def parts_with(
     run: RunContext,
     plan: DecodePlan,
     new_ids: Mapping[str, Iterable[int]],
-    new_schemas: Mapping[str, Iterable[tuple[int, str]]],
+    new_schemas: Mapping[str, Iterable[str]],
 ) -> tuple[PartPlan, ...]:
     """The parts of a plan with the schemas whose ids records have brought.
 
     Args:
         plan: A redrive never halts: its records are in quarantine already.
         new_ids: By part.
-        new_schemas: Ids and texts of those that records bring themselves, by part.
+        new_schemas: Texts of those that records bring themselves, by part.
 
     Raises:
         DecodingHalted: A schema does not fit the typed table, or an id is unknown and the stream
@@ -169,11 +176,13 @@ def parts_with(
     known = list(plan.parts)
     may_halt = not plan.redrives
     for part in tuple(known):
-        if ids := tuple(new_ids.get(part.part, ())):
-            brought = dict(new_schemas.get(part.part, ()))
+        texts = tuple(new_schemas.get(part.part, ()))
+        own = run.ledger.brought(str(part.subject), part.format, texts) if texts else ()
+        brought = {s.schema_id: s for s in own}
+        if ids := (*new_ids.get(part.part, ()), *brought):
             others = [p for p in known if p.part != part.part]
             part = _with_ids(run, part, ids, others, may_halt=may_halt, brought=brought)
-            known = [*others, part]
+            known = [*others, _telling_unfit(run, part)]
     return tuple(known)
 
 
@@ -290,12 +299,12 @@ def _with_ids(
     *,
     may_halt: bool,
     is_asked: bool = False,
-    brought: Mapping[int, str] | None = None,
+    brought: Mapping[int, WriterSchema] | None = None,
 ) -> PartPlan:
     """A part with more ids, each as a writer, as unknown, or as another subject's.
 
     Args:
-        brought: Texts of schemas that records have brought; the registry is not asked for these.
+        brought: Schemas that records have brought; the registry is not asked for these.
     """
     wanted = (*(w.schema_id for w in part.writers), *ids)
     known = run.ledger.known_schemas(wanted)
@@ -304,7 +313,10 @@ def _with_ids(
     for schema_id in wanted:
         schema = known.get(schema_id)
         if schema is None:
-            schema = _found(run, part, schema_id, brought or {})
+            if part.framing == "connect":
+                schema = (brought or {}).get(schema_id)
+            else:
+                schema = _registry(run).schema(schema_id)
             asked += [schema] if schema is not None else []
         if schema is None:
             unknown.append(schema_id)
@@ -320,19 +332,6 @@ def _with_ids(
         _halt(run, part, [f"the registry does not know the ids {sorted(unknown)}"])
     known_now = replace(part, unknown=tuple(unknown), foreign=tuple(foreign))
     return _merged(run, known_now, writers, others, may_halt=may_halt, is_asked=is_asked)
-
-
-def _found(
-    run: RunContext, part: PartPlan, schema_id: int, brought: Mapping[int, str]
-) -> WriterSchema | None:
-    """A schema that the ledger does not know yet; None if nobody knows it."""
-    if part.framing != "connect":
-        return _registry(run).schema(schema_id)
-    text = brought.get(schema_id)
-    if text is None:
-        return None
-    known_as = f"{part.subject}:{schema_id}"
-    return WriterSchema(schema_id, text, _digest(text), known_as, schema_type=part.format)
 
 
 def _name_in(run: RunContext, schema: WriterSchema, part: PartPlan) -> str | None:

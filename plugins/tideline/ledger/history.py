@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from hashlib import sha256
 from typing import TypeVar
 
 from tideline.documents import load
 from tideline.errors import SchemaChanged, StreamBusy
 from tideline.ledger.port import HistoryEntry, Kept, LedgerStore, Snapshot
 from tideline.model.current import FoldRecord
-from tideline.model.decoding import DecodeRecord, WriterSchema
+from tideline.model.decoding import DecodeRecord, WriterSchema, free_id
 from tideline.model.erasing import Erasure
 from tideline.model.head import Head
 from tideline.model.incident import Incident
@@ -167,6 +168,31 @@ class LedgerHistory:
                 schema = self._load(WriterSchema, entry)
                 self._refuse_another(found.setdefault(schema.schema_id, schema), schema)
         return found
+
+    def brought(
+        self, subject: str, schema_type: str, texts: Iterable[str]
+    ) -> tuple[WriterSchema, ...]:
+        """Schemas that records bring themselves, each with the id that stands for its text here.
+
+        One that was noted keeps its id, of whatever version; another one gets a free one.
+
+        Args:
+            subject: What stands for one, of the part that brings them.
+            schema_type: Of all.
+            texts: All are different.
+        """
+        noted = [self._load(WriterSchema, entry) for entry in self.store.history("schema")]
+        mine = {s.text: s for s in noted if s.known_as.rpartition(":")[0] == subject}
+        taken, found = {s.schema_id for s in noted}, []
+        for text in texts:
+            known = mine.get(text)
+            if known is None:
+                number, digest = free_id(text, taken), sha256(text.encode()).hexdigest()
+                known_as = f"{subject}:{number}"
+                known = WriterSchema(number, text, digest, known_as, schema_type=schema_type)
+                taken.add(number)
+            found.append(known)
+        return tuple(found)
 
     def new_schemas(self, answered: Iterable[WriterSchema]) -> tuple[WriterSchema, ...]:
         """Those of the registry's answers that are not noted yet, each id once.

@@ -9,9 +9,11 @@ Decoding        the decoding's own head: what is decoded, the plan that is open,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime
+from hashlib import sha256
+from itertools import count
 from typing import Literal, get_args
 
 from tideline.model.incident import Incident
@@ -47,6 +49,24 @@ ErrorClass = Literal[
 ]
 PLAIN_ID = -1
 """Stands for the id of the one schema of records that carry none."""
+
+_OWN_IDS = 2**30
+"""So many ids, from -2 downwards, are no registry's."""
+
+
+def free_id(text: str, taken: Collection[int]) -> int:
+    """An id for a schema that records bring themselves: negative, so it is never a registry's.
+
+    The same text gets the same one wherever it can. Whoever writes records may have built two texts
+    that would have one; so it stands for a text only where the ledger says so.
+
+    Args:
+        text: The schema's.
+        taken: Ids that stand for other schemas.
+    """
+    first = int.from_bytes(sha256(text.encode()).digest()[:8])
+    return next(i for n in count(first) if (i := -2 - n % _OWN_IDS) not in taken)
+
 
 NO_CHANGE: ErrorClass = "no_change"
 """Of an envelope that tells no change of a row: it is set aside, and no fault."""
@@ -147,7 +167,8 @@ class WriterSchema:
     """A schema that records were written with.
 
     Args:
-        schema_id: Its id in the registry; `PLAIN_ID` for records that carry no id.
+        schema_id: Its id in the registry; `PLAIN_ID` for records that carry no id, and of the
+            ledger's own (`free_id`) where they bring the schema.
         text: The schema itself, in its own language; references are part of it already. In a
             plan, it is what the decoder is given.
         digest: SHA-256 of the text, in hex.
@@ -241,6 +262,7 @@ class PartPlan:
         fields: The fields that become columns; empty for every field.
         envelope: `debezium`: the columns are those of the row that a change event is about.
         unavailable: The text that stands for a value which a change did not bring; None for none.
+        unfit_digests: Where records bring their schemas, id and SHA-256 of each in `unfit`.
     """
 
     part: RecordPart
@@ -256,6 +278,7 @@ class PartPlan:
     fields: tuple[FieldChoice, ...] = ()
     envelope: str | None = None
     unavailable: str | None = None
+    unfit_digests: tuple[tuple[int, str], ...] = ()
 
     @property
     def language(self) -> str:

@@ -192,7 +192,7 @@ class DecodeResult:
         tombstones: Records without a value, kept or not.
         new_ids: Ids of schemas that records carry and the plan does not name, by part; if there
             are any, nothing else here counts, and the job is to be given again with them.
-        new_schemas: Ids and texts of those that records bring themselves, by part.
+        new_schemas: Texts of those that records bring themselves, by part; counts as `new_ids`.
         changed, quarantine_changed: Rows of each table that are others than before, new or gone, if
             the records were decoded again.
         unasked: Quarantined records with ids that the plan does not name, in the last round.
@@ -207,7 +207,7 @@ class DecodeResult:
     tombstones: int = 0
     classes: Mapping[str, int] = field(default_factory=dict)
     new_ids: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    new_schemas: Mapping[str, tuple[tuple[int, str], ...]] = field(default_factory=dict)
+    new_schemas: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     changed: int = 0
     quarantine_changed: int = 0
     unasked: int = 0
@@ -215,6 +215,11 @@ class DecodeResult:
     halting: int = 0
     error: str | None = None
     message: str = ""
+
+    @property
+    def asks_again(self) -> bool:
+        """Whether records have schemas that the plan does not name."""
+        return bool(self.new_ids or self.new_schemas)
 
 
 @dataclass(frozen=True, slots=True)

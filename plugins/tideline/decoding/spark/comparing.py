@@ -41,6 +41,6 @@ def changed_rows(
 
 
 def _by_coordinates(rows: DataFrame, name: str) -> DataFrame:
-    """Coordinates, and a hash of all that a row holds: its text, since maps have no hash."""
+    """Coordinates, and SHA-256 of all that a row holds: of its text, since maps have no digest."""
     said = F.to_json(F.struct(*(n for n in rows.columns if n != PLAN)), _EXACT)
-    return rows.select(*TYPED_COORDINATES, F.xxhash64(said).alias(name))
+    return rows.select(*TYPED_COORDINATES, F.sha2(said, 256).alias(name))

@@ -4,8 +4,8 @@ Confluent's wire format: a zero byte, the id as four bytes, big-endian, then the
 (docs.confluent.io, "Wire format"). Protobuf's message indexes are part of the payload here. Ids
 that records carry and the plan does not name are collected: the run asks the registry for them.
 
-Kafka Connect's JSON brings the schema itself, beside its payload. Its id is made of a hash of its
-bytes; the schemas that the plan does not have are collected with their texts.
+Kafka Connect's JSON brings the schema itself, beside its payload. It is told by its bytes, and the
+plan says which id it has; the texts of those that the plan does not have are collected.
 """
 
 from __future__ import annotations
@@ -54,22 +54,21 @@ def unframe(rows: DataFrame, part: PartPlan) -> DataFrame:
         found = rows.withColumn(_HEAD, _brought(part))
         found = found.withColumn(SCHEMA_ID, F.col(_HEAD)["id"])
         has_writer, payload = F.coalesce(F.col(_HEAD)["known"], F.lit(False)), data
+        is_new = F.col(_HEAD).isNotNull() & F.col(SCHEMA_ID).isNull()
     else:
         found = rows.withColumn(_HEAD, F.substring(data, 1, 5))
         found = found.withColumn(SCHEMA_ID, _schema_id(part))
         has_writer = F.col(SCHEMA_ID).isin([w.schema_id for w in part.writers])
         payload = F.substring(data, 6, 2**31 - 1)
-    name = _class_of(part, has_writer)
+        named = [*(w.schema_id for w in part.writers), *part.unknown, *part.foreign, *part.unfit]
+        is_new = F.col(SCHEMA_ID).isNotNull() & ~F.col(SCHEMA_ID).isin(named)
+    name = _class_of(part, has_writer, is_new)
     return found.withColumns(
         {
             PAYLOAD: F.when(has_writer, payload),
             ERROR_CLASS: name,
             ERROR: _said(part, name),
-            IS_NEW: F.col(SCHEMA_ID).isNotNull()
-            & ~has_writer
-            & ~F.col(SCHEMA_ID).isin(
-                [*(w.schema_id for w in part.writers), *part.unknown, *part.foreign, *part.unfit]
-            ),
+            IS_NEW: is_new,
         }
     ).drop(_HEAD)
 
@@ -77,11 +76,14 @@ def unframe(rows: DataFrame, part: PartPlan) -> DataFrame:
 def _brought(part: PartPlan, *, tells_text: bool = False) -> Column:
     """Which schema of Connect's a record brings: `id`, whether it is `known`, and its `text`.
 
+    The id is null for a schema that the plan does not name.
+
     Args:
         tells_text: Whether the schema's text is wanted as well.
     """
     kinds = (("id", "integer"), ("known", "boolean"), ("text", "string"))
-    told = {"known": [w.text for w in part.writers], "tells_text": tells_text}
+    known = [(w.schema_id, w.text) for w in part.writers]
+    told = {"known": known, "unfit": part.unfit_digests, "tells_text": tells_text}
     return decoder("connect", struct_type(kinds), told, F.col(part.part))[FIELDS]
 
 
@@ -97,10 +99,11 @@ def _schema_id(part: PartPlan) -> Column:
     return read
 
 
-def _class_of(part: PartPlan, has_writer: Column) -> Column:
+def _class_of(part: PartPlan, has_writer: Column, is_new: Column) -> Column:
     schema_id = F.col(SCHEMA_ID)
     return (
         F.when(F.col(part.part).isNull() | has_writer, F.lit(None))
+        .when(is_new, "unknown_schema")
         .when(schema_id.isNull(), "framing")
         .when(schema_id.isin(list(part.foreign)), "wrong_subject")
         .when(schema_id.isin(list(part.unfit)), "type_mismatch")
@@ -126,7 +129,7 @@ def _said(part: PartPlan, name: Column) -> Column:
         )
         .when(
             name == "unknown_schema",
-            F.concat(F.lit("schema "), schema_id, _why_unknown(part)),
+            F.concat(F.concat_ws(" ", F.lit("schema"), schema_id), _why_unknown(part)),
         )
     )
 
@@ -158,14 +161,14 @@ def find_new_ids(raw: DataFrame, plan: DecodePlan) -> dict[str, tuple[int, ...]]
     return {part: ids for part, ids in found.items() if ids}
 
 
-def find_new_schemas(raw: DataFrame, plan: DecodePlan) -> dict[str, tuple[tuple[int, str], ...]]:
-    """Ids and texts of new schemas that records bring themselves, by part."""
+def find_new_schemas(raw: DataFrame, plan: DecodePlan) -> dict[str, tuple[str, ...]]:
+    """Texts of new schemas that records bring themselves, by part."""
     found = {}
     for part in plan.parts:
         if part.framing == "connect":
-            text = F.min(_brought(part, tells_text=True)["text"]).alias("text")
-            each = _new(raw, part).groupBy(SCHEMA_ID).agg(text).limit(_MOST_SCHEMAS)
-            found[part.part] = tuple((row[SCHEMA_ID], row["text"]) for row in each.collect())
+            text = _brought(part, tells_text=True)["text"].alias("text")
+            each = _new(raw, part).select(text).distinct().limit(_MOST_SCHEMAS)
+            found[part.part] = tuple(sorted(row["text"] for row in each.collect()))
     return {part: texts for part, texts in found.items() if texts}
 
 

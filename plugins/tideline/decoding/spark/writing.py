@@ -108,7 +108,7 @@ def write_decoded(raw: DataFrame, job: DecodeJob) -> DecodeResult:
     """
     if wrong := _refused(raw, job.plan):
         new = DecodeResult() if job.is_last_round else _new_schemas(raw, job.plan)
-        if new.new_ids:  # a column may come with them
+        if new.asks_again:  # a column may come with them
             return new
         raise BadInput(f"{'; '.join(wrong)}. Nothing was decoded")
     step = max(1, sum(len(r.offsets) for r in job.plan.ranges) // _STEPS)
@@ -185,9 +185,7 @@ def _reason(error: Exception) -> str | None:
 
 def _new_schemas(raw: DataFrame, plan: DecodePlan) -> DecodeResult:
     """Schemas that records carry, and that the plan does not name."""
-    brought = find_new_schemas(raw, plan)
-    ids = {part: tuple(number for number, _ in found) for part, found in brought.items()}
-    return DecodeResult(new_ids=find_new_ids(raw, plan) | ids, new_schemas=brought)
+    return DecodeResult(new_ids=find_new_ids(raw, plan), new_schemas=find_new_schemas(raw, plan))
 
 
 def _good(judged: DataFrame) -> DataFrame:
