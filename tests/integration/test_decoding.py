@@ -471,6 +471,59 @@ def test_decode_is_taken_out_and_put_back(lake):
     assert lake.audits().clean
 
 
+def _wide(names, *more):
+    """A schema of Connect's with so many fields, as bytes."""
+    fields = [{"type": "int64", "optional": True, "field": n} for n in (*names, *more)]
+    return json.dumps({"type": "struct", "fields": fields, "optional": False}).encode()
+
+
+def _in_connect(tmp_path):
+    return DecodedLake(tmp_path, value={"format": "json", "framing": "connect"})
+
+
+@pytest.mark.parametrize("choice", ["quarantine", "retry"])
+@pytest.mark.parametrize("framing", ["connect", "confluent"])
+def test_records_bring_so_many_fields_at_a_time_and_no_more(tmp_path, framing, choice):
+    """However many schemas share them; a person takes them all, or none of those that are wide."""
+    names = [f"c{n}" for n in range(120)]
+    lake = _in_connect(tmp_path) if framing == "connect" else DecodedLake(tmp_path)
+    lake.lands(_wide(["id"]) if framing == "connect" else value_of(lake.register(ID)))
+    lake.decodes("one")
+    if framing == "connect":
+        lake.lands(_wide(names[:60]), _wide(names[60:]), _wide(["id", "ok"]))
+    else:
+        fields = [{"name": n, "type": "int", "default": 0} for n in names]
+        inside = {"type": "record", "name": "R", "fields": fields}
+        wide = lake.register(ID, ("inside", inside))
+        lake.lands(value_of(wide), value_of(lake.register(ID, ("ok", "int"))))
+    with pytest.raises(DecodingHalted, match=r"12[12] new fields at a time \(allowed: 100"):
+        lake.decodes("two")
+    decided(lake, choice)
+    if choice == "retry":
+        lake.decode["on_schema"] = {"most_new_fields": 130}
+    lake.decodes("three")
+    columns = {f.name for f in DeltaTable(lake.folder / "typed").schema().fields}
+    assert "ok" in columns
+    assert len(lake.bad()) == (choice == "quarantine")
+    lake.decodes("four")
+    assert not lake.ledger.read().open_incidents
+    assert lake.audits().clean
+
+
+def test_a_tables_first_columns_may_be_more(tmp_path):
+    """Wide tables are there; one record of thousands of fields is none."""
+    lake = _in_connect(tmp_path)
+    lake.lands(_wide([f"c{n}" for n in range(900)]), _wide([f"d{n}" for n in range(101)]))
+    with pytest.raises(DecodingHalted, match=r"1001 new fields at a time \(allowed: 1000"):
+        lake.decodes("one")
+    decided(lake, "quarantine")
+    lake.decodes("two")
+    assert (lake.typed(), lake.bad()) == ([1], [(0, "type_mismatch")])
+    lake.lands(_wide([f"d{n}" for n in range(101)]), _wide(["a"]))
+    lake.decodes("three")
+    assert lake.typed() == [1, 2, 3]
+
+
 @pytest.mark.parametrize("choice", ["quarantine", "add_column"])
 def test_a_new_field_halts_if_the_stream_file_says_so(lake, choice):
     """Answered with `quarantine`, no column comes; the other records are decoded."""

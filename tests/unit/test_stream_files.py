@@ -555,6 +555,7 @@ def test_a_stream_with_typed_tables_has_defaults_too():
         "add_column",
         "halt",
         "quarantine",
+        100,
     }
     assert (stream.decode.key.format, stream.decode.event_time) == ("none", None)
     assert stream.decode.value.listed == ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, cast
 
@@ -61,18 +62,24 @@ class FakeDecoder:
         (part,) = (p for p in job.plan.parts if p.part == "value")
         raw = [r for r in _raw_rows(job) if r["offset"] not in self.loses]
         rows = [r for row in raw for r in [row] * (1 + (row["offset"] in self.doubles))]
+        if part.framing == "connect" and not job.is_last_round:
+            texts = {r["value"].decode() for r in rows if _id(r["value"], part) is None}
+            if texts:
+                return DecodeResult(new_schemas={"value": tuple(sorted(texts))})
         is_framed = part.framing == "confluent"
-        new = {_id(r["value"]) for r in rows} - {None, *_known(part)} if is_framed else set()
-        unasked = len([r for r in rows if _id(r["value"]) in new])
+        new = {_id(r["value"], part) for r in rows} - {None, *_known(part)} if is_framed else set()
+        unasked = len([r for r in rows if _id(r["value"], part) in new])
         if new and not job.is_last_round:
             return DecodeResult(new_ids={"value": tuple(sorted(i for i in new if i is not None))})
         good, bad, tombstones = [], [], 0
         for row in rows:
-            error = "unknown_schema" if _id(row["value"]) in new else _error(row["value"], part)
+            error = (
+                "unknown_schema" if _id(row["value"], part) in new else _error(row["value"], part)
+            )
             is_tombstone = row["value"] is None
             tombstones += is_tombstone
             kept = {n: row[n] for n, _ in LOG}
-            kept |= {"schema_id": _id(row["value"]), "decode_plan_id": job.plan.plan_id}
+            kept |= {"schema_id": _id(row["value"], part), "decode_plan_id": job.plan.plan_id}
             if error is not None:
                 bad.append({**kept, "error_class": error})
             elif not is_tombstone or job.plan.tombstones == "keep":
@@ -104,7 +111,10 @@ def value_of(schema_id: int) -> bytes:
     return b"\0" + schema_id.to_bytes(4, "big") + b"..."
 
 
-def _id(value: bytes | None) -> int | None:
+def _id(value: bytes | None, part: PartPlan) -> int | None:
+    if part.framing == "connect":  # the whole value is its schema
+        told = {w.digest: w.schema_id for w in part.writers} | {d: i for i, d in part.unfit_digests}
+        return told.get(sha256(value or b"").hexdigest())
     return int.from_bytes(value[1:5], "big") if value is not None and value[:1] == b"\0" else None
 
 
@@ -113,7 +123,7 @@ def _known(part: PartPlan) -> set[int]:
 
 
 def _error(value: bytes | None, part: PartPlan) -> str | None:
-    if value is None or _id(value) in {w.schema_id for w in part.writers}:
+    if value is None or _id(value, part) in {w.schema_id for w in part.writers}:
         return None
     if part.framing == "plain":
         return None if part.writers else "type_mismatch"
@@ -122,7 +132,7 @@ def _error(value: bytes | None, part: PartPlan) -> str | None:
         "wrong_subject": part.foreign,
         "type_mismatch": part.unfit,
     }
-    return next((name for name, ids in classes.items() if _id(value) in ids), "framing")
+    return next((name for name, ids in classes.items() if _id(value, part) in ids), "framing")
 
 
 def _raw_rows(job: DecodeJob) -> list[dict[str, Any]]:

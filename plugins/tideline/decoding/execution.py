@@ -254,13 +254,14 @@ def decode(run: RunContext, plan: DecodePlan) -> tuple[TypedAttempt, DecodeResul
 
 
 def _decoded(run: RunContext, plan: DecodePlan) -> tuple[TypedAttempt, DecodeResult]:
+    sizes = {part.part: part.reader.size for part in plan.parts}
     for _ in range(_ROUNDS):
         attempt = begin_typed_attempt(run, plan)
         result = submit(run, attempt)
         if not result.asks_again:
             return attempt, result
         attempt.discard(run)
-        parts = parts_with(run, plan, result.new_ids, result.new_schemas)
+        parts = parts_with(run, plan, result.new_ids, result.new_schemas, sizes)
         plan = replace(plan, parts=parts)
     attempt = begin_typed_attempt(run, plan)
     result = submit(run, attempt, is_last_round=True)

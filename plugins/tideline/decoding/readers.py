@@ -36,6 +36,8 @@ from tideline.stream.decoding import Decode, Part
 
 _MOST = 40
 """Names in a message."""
+_FIRST = 10
+"""So many times as many fields may come to a table that has no columns yet."""
 _IN_RECORDS = "{}s of Kafka Connect's JSON"
 """Stands for the subject of schemas that a part's records bring themselves."""
 
@@ -159,6 +161,7 @@ def parts_with(
     plan: DecodePlan,
     new_ids: Mapping[str, Iterable[int]],
     new_schemas: Mapping[str, Iterable[str]],
+    sizes: Mapping[RecordPart, int],
 ) -> tuple[PartPlan, ...]:
     """The parts of a plan with the schemas whose ids records have brought.
 
@@ -166,10 +169,11 @@ def parts_with(
         plan: A redrive never halts: its records are in quarantine already.
         new_ids: By part.
         new_schemas: Texts of those that records bring themselves, by part.
+        sizes: How many fields the table had of each part before any was brought.
 
     Raises:
         DecodingHalted: A schema does not fit the typed table, or an id is unknown and the stream
-            file halts there.
+            file halts there; or they bring more new fields than it allows.
         RegistryAway: The registry does not answer.
         SchemaChanged: It gives another schema for an id than before.
     """
@@ -181,7 +185,8 @@ def parts_with(
         brought = {s.schema_id: s for s in own}
         if ids := (*new_ids.get(part.part, ()), *brought):
             others = [p for p in known if p.part != part.part]
-            part = _with_ids(run, part, ids, others, may_halt=may_halt, brought=brought)
+            more = (may_halt, sizes[part.part])
+            part = _with_ids(run, part, ids, others, *more, brought=brought)
             known = [*others, _telling_unfit(run, part)]
     return tuple(known)
 
@@ -201,7 +206,7 @@ def _part(
             if not is_asked:
                 return known
             known = replace(known, fields=part.fields, unfit=())
-            return _with_ids(run, known, (), others, may_halt=True, is_asked=True)
+            return _with_ids(run, known, (), others, True, None, is_asked=True)
         part = replace(part, reader=before.reader)
     newest = _newest(part, wanted, run.registry)
     if newest is None:
@@ -296,14 +301,16 @@ def _with_ids(
     part: PartPlan,
     ids: tuple[int, ...],
     others: Iterable[PartPlan],
-    *,
     may_halt: bool,
+    size: int | None,
+    *,
     is_asked: bool = False,
     brought: Mapping[int, WriterSchema] | None = None,
 ) -> PartPlan:
     """A part with more ids, each as a writer, as unknown, or as another subject's.
 
     Args:
+        size: As in `_merged`.
         brought: Schemas that records have brought; the registry is not asked for these.
     """
     wanted = (*(w.schema_id for w in part.writers), *ids)
@@ -331,7 +338,8 @@ def _with_ids(
     if may_halt and unknown and _decode(run).on_schema.unknown_id == "halt":
         _halt(run, part, [f"the registry does not know the ids {sorted(unknown)}"])
     known_now = replace(part, unknown=tuple(unknown), foreign=tuple(foreign))
-    return _merged(run, known_now, writers, others, may_halt=may_halt, is_asked=is_asked)
+    more = {"may_halt": may_halt, "is_asked": is_asked}
+    return _merged(run, known_now, writers, others, size, **more)
 
 
 def _name_in(run: RunContext, schema: WriterSchema, part: PartPlan) -> str | None:
@@ -352,6 +360,7 @@ def _merged(
     part: PartPlan,
     writers: Iterable[WriterSchema],
     others: Iterable[PartPlan],
+    size: int | None = None,
     *,
     may_halt: bool = True,
     is_asked: bool = False,
@@ -364,6 +373,8 @@ def _merged(
         part: What it was read as before, if it was.
         writers: As the registry has them.
         others: The other part: its columns' names are taken.
+        size: How many fields the table had of it before records brought some; None where it is
+            the stream file that asks for them.
         may_halt: Whether policies count; a redrive leaves what does not fit where it is.
         is_asked: Whether new fields are what somebody has asked for: the stream file's list has
             changed.
@@ -388,9 +399,24 @@ def _merged(
     halting = [str(c) for c in merged.misfits] if policy.incompatible == "halt" else []
     if no_new:
         halting += [str(c) for c in merged.changes if c not in merged.misfits]
+    most = policy.most_new_fields * (1 if size else _FIRST)
+    is_wide = size is not None and not no_new and merged.reader.size > size + most
+    if is_wide:
+        halting.append(
+            f"{merged.reader.size - (size or 0)} new fields at a time (allowed: {most}; if they are"
+            " meant, list fields, or raise on_schema.most_new_fields, and decide retry)"
+        )
     if halting and may_halt:
         _halt(run, part, halting)
     unfit = {*part.unfit, *(c.schema_id for c in merged.misfits)}
+    if is_wide:
+        before, fitting = {w.schema_id for w in part.writers}, list[WriterSchema]()
+        for one in sorted(writers, key=lambda w: (w.schema_id not in before, len(w.text))):
+            if read([*fitting, one])[0].reader.size <= (size or 0) + most:
+                fitting.append(one)
+            else:
+                unfit.add(one.schema_id)
+        merged, _ = read(fitting)
     if no_new:
         brought = {c.schema for c in merged.changes if c not in merged.misfits}
         unfit |= {w.schema_id for w in merged.writers if w.known_as in brought}

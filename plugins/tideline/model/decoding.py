@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime
 from hashlib import sha256
 from itertools import count
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from tideline.model.incident import Incident
 from tideline.model.offsets import (
@@ -239,9 +239,20 @@ class ReaderSchema:
         return tuple(TypedColumn(c.name, c.field, (c.name,), c.type) for c in self.columns)
 
     @property
+    def size(self) -> int:
+        """How many fields the table has of it, those inside of others counted."""
+        return sum(1 + _fields_in(c.type) for c in self.in_table)
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Every name that the part has in the table, those of dropped columns included."""
         return tuple(c.name for c in (*self.in_table, *self.dropped))
+
+
+def _fields_in(kind: Any) -> int:
+    if isinstance(kind, dict) and kind["type"] == "struct":
+        return sum(1 + _fields_in(field["type"]) for field in kind["fields"])
+    return sum(map(_fields_in, kind.values())) if isinstance(kind, dict) else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -256,6 +256,14 @@ class OnSchema(Section):
     new_field: Literal["add_column", "halt"] = Field(
         "add_column", description="A schema has a field that the table has no column for."
     )
+    most_new_fields: int = Field(
+        100,
+        ge=1,
+        le=10_000,
+        strict=True,
+        description="How many fields schemas that records bring, or name, may add at a time, those"
+        " inside of others counted; of a table without columns, ten times as many. More halt.",
+    )
     incompatible: Literal["halt", "quarantine"] = Field(
         "halt", description="A schema does not fit the table's columns."
     )
