@@ -294,6 +294,7 @@ def test_a_form_that_is_not_right_rewinds_nothing(conf, text):
         ({"plan": False, "confirm": "order"}, "confirm: got 'order'; allowed: 'orders'"),
         ({"most": "all"}, "most: got 'all'; allowed: a whole number, a number"),
         ({"stream": "x*"}, "stream: got 'x*'; allowed: a pattern of a stream's name"),
+        ({"stream": " , "}, "stream: got no name"),
     ],
 )
 def test_a_form_that_is_not_right_erases_nothing(streams, conf, text):
@@ -314,6 +315,7 @@ def test_a_form_that_is_not_right_erases_nothing(streams, conf, text):
         ({"classes": []}, "classes: unknown key; allowed: stream, class, since"),
         ({"class": 7}, "class: got 7; allowed: text, a list, null"),
         ({"class": ["framing", 7]}, "class: got 7; allowed: text"),
+        ({"class": " , "}, "class: got ' , ', which names nothing"),
         ({"since": "yesterday"}, "since: got 'yesterday'; allowed: a time with its offset"),
         ({"since": "2026-01-31T00:00:00"}, "since: got '2026-01-31T00:00:00'; allowed: a time"),
         ({"stream": None}, "stream: got nothing"),

@@ -69,6 +69,7 @@ def test_one_form_answers_several(ledger, send):
             {"incident": "incident-1,incident-9"},
             "got 'incident-9'; allowed: incident-1, incident-2",
         ),
+        ({"incident": " , "}, "incident: got ' , ', which names nothing"),
         ({"choice": "restart"}, "choice: got 'restart'; allowed: accept_loss"),
         ({"reason": " "}, "reason: got nothing"),
         ({"reason": "x" * 2001}, "reason: got 2,001 characters"),

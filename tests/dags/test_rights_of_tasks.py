@@ -1,5 +1,6 @@
 """Each task that acts on a stream asks first whether its user may."""
 
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -145,3 +146,34 @@ def test_the_dag_carries_the_roles_of_the_file(streams):
     (dag,) = stream_dags(None, streams)
     expected = {"Data": {"DAGs": {"can_read", "can_edit"}, "DAG Runs": {"can_create"}}}
     assert dag.access_control == expected
+
+
+OTHER = """\
+stream: secret-salaries
+kafka: {topics: [orders]}
+table: {uri: /data/lake/salaries}
+airflow: {operators: [carol]}
+"""
+MINE = OTHER.replace("secret-salaries", "mine").replace("carol", "olga").replace("/s", "/m")
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        ("*", "stream: 2 of the 3 streams that are meant are not theirs: user olga is not among"),
+        (
+            "s*,mine",
+            "stream: 1 of the 2 streams that are meant are not theirs: user olga is not among",
+        ),
+        ("orders", "stream orders: user olga is not among airflow.approvers"),
+    ],
+)
+def test_a_pattern_tells_nobody_the_names_of_others_streams(streams, names, said):
+    """They are told how many there are; a name that they have given themselves is no secret."""
+    (streams / "salaries.yaml").write_text(OTHER)
+    (streams / "mine.yaml").write_text(MINE)
+    form = {"stream": names, "keys_from": "/k.csv", "reason": "why"}
+    task = operations.EraseRecords(task_id="erase_records", folder=streams)
+    found = refusal(task, run_by("olga", form))
+    assert re.search(said, found)
+    assert "salaries" not in found

@@ -13,6 +13,7 @@ from tideline.stream.files import (
     by_name,
     find_fleet,
     find_stream,
+    find_streams,
     read_file,
     read_files,
     read_fleet,
@@ -248,3 +249,52 @@ def test_the_list_of_topics_is_one_fleet_s_and_is_replaced_as_a_whole(tmp_path):
     elsewhere = read_file(path).fleet
     with pytest.raises(BadInput, match="no such file or directory; name a path in `topics_file`"):
         keep_topics(elsewhere, path, seen_again(None, "shop", {}, NOW))
+
+
+OWN = 'stream: "people-{n}"\nkafka: {topics: [people]}\ntable: {uri: "/lake/people-{n}"}\n'
+
+
+def test_a_pattern_says_which_streams_it_means(tmp_path):
+    """Each once, in the order of what has named it first."""
+    write(tmp_path)
+    for n in "ab":
+        (tmp_path / f"people-{n}.yaml").write_text(OWN.replace("{n}", n))
+    found = find_streams("people-b, people-*  shop.*,orders", tmp_path)
+    assert [s.stream for s in found] == ["people-b", "people-a", "shop.carts", "orders"]
+
+
+UNSURE = {
+    "a file that is refused": (lambda f: (f / "people-b.yaml").write_text("stream: ["), 1),
+    "one of another name": (lambda f: (f / "x.yml").write_text(OWN + "oops: 1\n"), 1),
+    "topics that meet": (lambda f: write(f, topics=("shop.a", "shop.a.ledger")), 1),
+    "a fleet whose topics are not known": (lambda f: write(f, topics=()), 1),
+    "a list of topics that is damaged": (
+        lambda f: topics_file(read_file(write(f)).fleet, f / "shop.yaml").write_text("{"),
+        1,
+    ),
+    "two files of one stream": (
+        lambda f: (f / "z.yaml").write_text(OWN.replace("{n}", "a").replace("/lake", "/other")),
+        1,
+    ),
+    "a link to nothing": (lambda f: (f / "gone.yaml").symlink_to(f / "nothing"), 1),
+}
+
+
+@pytest.mark.parametrize("what", UNSURE)
+@pytest.mark.parametrize("pattern", ["people-*", "*", "people-a,people-?"])
+def test_a_pattern_is_refused_where_nobody_knows_whom_it_would_miss(tmp_path, what, pattern):
+    """How many are meant, and not which: whoever asks may not know of them."""
+    (tmp_path / "people-a.yaml").write_text(OWN.replace("{n}", "a"))
+    make, count = UNSURE[what]
+    make(tmp_path)
+    with pytest.raises(BadInput, match=f"pattern.*: {count}; so .*Nothing was done") as refused:
+        find_streams(pattern, tmp_path)
+    assert "shop" not in refused.value.message
+    assert "people-b" not in refused.value.message
+    assert [s.stream for s in find_streams("people-a", tmp_path)] == ["people-a"]
+
+
+@pytest.mark.parametrize("names", ["", " ", ",", " , ", "\t,\n"])
+def test_a_selection_of_no_stream_is_refused(tmp_path, names):
+    with pytest.raises(BadInput, match="got no name"):
+        find_streams(names, tmp_path)

@@ -11,6 +11,7 @@ from airflow.sdk import Asset, AssetAlias, BaseOperator
 
 from tideline.airflow.approval import (
     NOBODY,
+    acting_user,
     require_approver,
     require_decider,
     require_operator,
@@ -18,7 +19,7 @@ from tideline.airflow.approval import (
 from tideline.airflow.step_operators import translated_errors
 from tideline.contract.building import build_erased, build_maintenance, build_redriven
 from tideline.contract.events import build_audited_event, build_rewind_report
-from tideline.errors import BadInput, TidelineError
+from tideline.errors import BadInput, NotEntitled, TidelineError
 from tideline.landing.context import now
 from tideline.launch.launcher import Launcher
 from tideline.model.incident import Decision
@@ -32,6 +33,7 @@ from tideline.operations.reading import require_clean
 from tideline.operations.redrive import redrive
 from tideline.operations.rewind import RewindRequest, rewind_stream
 from tideline.stream.files import find_stream, find_streams
+from tideline.stream.stream import Stream
 from tideline.wiring import find_store, open_ledger, open_run, open_tables
 
 Folder = str | Path | None
@@ -160,7 +162,7 @@ class ResolveIncidents(BaseOperator):
             stream = find_stream(form["stream"], self.folder)
             by = require_decider(stream, dag_run)
             decision = Decision(form["choice"], by or NOBODY, now(), form["reason"])
-            decided = decide(open_ledger(stream), _listed(form["incident"]), decision)
+            decided = decide(open_ledger(stream), _listed("incident", form["incident"]), decision)
         for incident in decided:
             self.log.info("%s: %s by %s", incident, decision.choice, decision.by)
         return [incident.incident_id for incident in decided]
@@ -240,9 +242,8 @@ class EraseRecords(BaseOperator):
                     " as `stream` says it. Nothing was changed"
                 )
             streams = find_streams(form["stream"], self.folder)
-            people = [require_operator(stream, dag_run, from_form=True) for stream in streams]
-            for stream, by in zip(streams, people, strict=True):
-                require_approver(stream, by)
+            people = _people(streams, dag_run, _listed("stream", form["stream"]))
+            self.log.info("streams: %s", ", ".join(stream.stream for stream in streams))
             keys = AskedKeys(
                 read_keys(Path(form["keys_from"])),
                 by_bytes=form.get("quarantine_by_bytes", False),
@@ -369,6 +370,30 @@ class RedriveRecords(BaseOperator):
             self._launcher.stop()
 
 
+def _people(streams: Collection[Stream], dag_run: Any, named: Collection[str]) -> list[str | None]:
+    """Who has asked, of each stream; they have to be an operator and an approver of all.
+
+    Args:
+        named: Those that the form names; what else a pattern means is told to nobody who may not.
+
+    Raises:
+        NotEntitled: They are not.
+    """
+    people, others = list[str | None](), list[str]()
+    for stream in streams:
+        try:
+            people.append(require_operator(stream, dag_run, from_form=True))
+            require_approver(stream, people[-1])
+        except NotEntitled as error:
+            if stream.stream in named:
+                raise
+            others.append(error.message.removeprefix(f"stream {stream.stream}: "))
+    if others:
+        what = f"{len(others)} of the {len(streams)} streams that are meant are not theirs"
+        raise NotEntitled(f"stream: {what}: {others[0]}", user=acting_user(dag_run))
+    return people
+
+
 def _classes(given: str | list[Any] | None) -> tuple[str, ...]:
     """Error classes of a form: a list, or text with commas or spaces between them.
 
@@ -379,12 +404,19 @@ def _classes(given: str | list[Any] | None) -> tuple[str, ...]:
         if wrong := [item for item in given if not isinstance(item, str)]:
             raise BadInput(f"the run's conf: class: got {shown(wrong[0])}; allowed: text")
         return tuple(given)
-    return _listed(given or "")
+    return _listed("class", given) if given else ()
 
 
-def _listed(text: str) -> tuple[str, ...]:
-    """The words of a text with commas or spaces between them."""
-    return tuple(text.replace(",", " ").split())
+def _listed(key: str, text: str) -> tuple[str, ...]:
+    """The words of a form's text with commas or spaces between them.
+
+    Raises:
+        BadInput: There is none.
+    """
+    words = tuple(text.replace(",", " ").split())
+    if not words:
+        raise BadInput(f"the run's conf: {key}: got {shown(text)}, which names nothing")
+    return words
 
 
 def check_form(conf: Mapping[str, Any], allowed: Form, needed: Collection[str]) -> None:

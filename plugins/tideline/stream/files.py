@@ -137,20 +137,47 @@ def find_streams(names: str, folder: str | Path | None = None) -> tuple[Stream, 
         folder: As for `find_stream`.
 
     Raises:
-        BadInput: There is none for one of them, or no such folder.
+        BadInput: There is no name, or no stream for one of them; no such folder; or a pattern is
+            among them, and what is in the folder cannot all be read. No message names a stream that
+            was not asked for: whoever asks may not know of it.
     """
+    given = names.replace(",", " ").split()
+    if not given:
+        raise BadInput("stream: got no name; allowed: names with commas between them, or patterns")
     found: dict[str, Stream] = {}
-    for name in names.replace(",", " ").split():
+    for name in given:
         if not {*name} & {*"*?["}:
             found[name] = find_stream(name, folder)
             continue
-        files, problems = read_files(stream_paths(folder))
-        known = by_name(files, (path.stem for path in problems))
-        matching = {n: s.stream for n, s in known.items() if fnmatchcase(n, name)}
+        matching = {n: s for n, s in _every_stream(name, folder).items() if fnmatchcase(n, name)}
         if not matching:
             raise BadInput(f"stream: got {shown(name)}; allowed: a pattern of a stream's name")
         found |= matching
     return tuple(found.values())
+
+
+def _every_stream(pattern: str, folder: str | Path | None) -> dict[str, Stream]:
+    """All streams of the folder by name, for a pattern, which may mean any of them.
+
+    Raises:
+        BadInput: One may be missing.
+    """
+    files, problems = read_files(stream_paths(folder))
+    known = by_name(files, (path.stem for path in problems))
+    unsure = {
+        "files are refused": len(problems),
+        "topics of fleets have no stream": sum(len(c.problems) for c in files.values()),
+        "fleets do not know their topics yet": sum(not c.is_discovered for c in files.values()),
+        "streams have more than one file": sum(bool(file.others) for file in known.values()),
+    }
+    if any(unsure.values()):
+        what = ", ".join(f"{what}: {count}" for what, count in unsure.items() if count)
+        raise BadInput(
+            f"stream: got the pattern {shown(pattern)}; {what}; so a pattern may leave one out."
+            " Nothing was done; mend that (`tideline validate` and `tideline status` say what is"
+            " wrong), or give names"
+        )
+    return {name: file.stream for name, file in known.items()}
 
 
 def find_stream(name: str, folder: str | Path | None = None) -> Stream:
