@@ -91,7 +91,7 @@ def test_a_loss_is_an_approver_s_to_accept(streams):
     assert "user olga is not among airflow.approvers" in refusal(task, run_by("olga", form))
 
 
-def test_an_erasure_is_for_who_may_operate_and_approve(streams, tmp_path):
+def test_an_erasure_is_for_who_may_operate_and_approve(streams, tmp_path, monkeypatch):
     """Of every stream that the form means, before any is touched; then the keys' file counts."""
     (task,) = operation_dags(streams)["tideline_erase"].tasks
     keys = tmp_path / "keys.csv"
@@ -102,6 +102,8 @@ def test_an_erasure_is_for_who_may_operate_and_approve(streams, tmp_path):
     both = FILE.replace("[carol]", "[carol, olga]").replace("LEDGER", f"{tmp_path}/ledger")
     (streams / "orders.yaml").write_text(both)
     assert "does not say by whom" in refusal(task, run_by("olga", form, clears=1))
+    assert "keys_from: TIDELINE_ERASE_KEYS names no folder" in refusal(task, run_by("olga", form))
+    monkeypatch.setenv("TIDELINE_ERASE_KEYS", str(tmp_path))
     assert "keys.csv: cannot be read" in refusal(task, run_by("olga", form))
     keys.write_text("id\n4711\n")
     assert "connection kafka_default: type" in refusal(task, run_by("olga", form))

@@ -148,7 +148,7 @@ def test_what_is_refused(orders, capsys):
     for wrong, why in (
         (["--key", "id=1", "--reason", " "], "--reason: got nothing"),
         (["--key", "note=same", "--reason", "all the same ones"], "holds a key"),
-        (["--key", "nobody=1", "--reason", "x"], "column of the typed table: got 'nobody'"),
+        (["--key", "nobody=1", "--reason", "x"], "column 1 of the keys is none of the typed table"),
         (["--key", "key_id=secret", "--reason", "x"], "allowed: key_id is long"),
         (["--key", "note=same", "--reason", "x"], "200 of 200 rows would be erased, 100.0%"),
         (["--key", "key_id=1", "--reason", "x", "--now"], "allowed: --now --yes"),

@@ -2,6 +2,8 @@
 
 import hashlib
 import hmac
+import os
+import re
 from dataclasses import replace
 from datetime import timedelta
 from types import SimpleNamespace
@@ -27,7 +29,7 @@ from tideline.model.erasing import (
 from tideline.model.head import Head, KnownCommit
 from tideline.model.offsets import CoordinateRange, OffsetRange, PartitionIdentity
 from tideline.model.plan import Stored
-from tideline.operations.erase_finding import AskedKeys, read_keys
+from tideline.operations.erase_finding import AskedKeys, keys_below, read_keys
 from tideline.rules.audit import audit
 from tideline.rules.taking_over import erased_by, erasures_in
 
@@ -203,16 +205,68 @@ def test_an_older_ledger_learns_from_the_table_what_was_erased():
         ("id\n", "got no key"),
         ("id,region\n1\n", "key 1: got 1 values"),
         ("id\n1\n\n''\n,\n", "key 3: got 2 values"),
+        ("jane@x.org,1990\njoe@x.org\n", "key 1: got 1 values"),
+        ("id\n" + "x" * 131_073 + "\n", "line 2 is no CSV"),
+        ('id\n"jane@x.org\njoe@x.org\n', "line 3 is no CSV"),
+        ('id\n"jane@x.org"joe\n', "line 2 is no CSV"),
+        ("jane@x.org,jane@x.org\n1,2\n", "a column stands there twice"),
+        ("jane@x.org\n\udcff", "no UTF-8"),
+        ("id\n" + "jane@x.org\n" * 1_000_000, "more than 10,000,000 bytes"),
     ],
 )
 def test_a_file_without_keys_is_refused_and_no_message_shows_one(tmp_path, text, why):
     file = tmp_path / "keys.csv"
-    file.write_text(text)
-    with pytest.raises(BadInput, match=why):
+    file.write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(BadInput, match=why) as refused:
         read_keys(file)
+    assert not {"jane", "joe", "1990", "xxx"} & {*re.findall(r"\w+", str(refused.value))}
+    assert refused.value.__cause__ is None or "jane" not in str(refused.value.__cause__)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("/dev/zero")])
+def test_what_is_no_regular_file_is_refused_at_once(tmp_path, make):
+    """A pipe would hang, and a device never end."""
+    make(tmp_path / "keys.csv")
+    with pytest.raises(BadInput, match=r"keys\.csv: no regular"):
+        read_keys(tmp_path / "keys.csv")
+
+
+def test_keys_of_a_form_stand_in_the_folder_that_the_site_names(tmp_path, monkeypatch):
+    """A worker can read much that whoever fills in a form may not; not even whether it is there."""
+    folder, other = tmp_path / "keys", tmp_path / "keys-of-others"
+    for each in (folder, other, folder / "today"):
+        each.mkdir()
+        (each / "k.csv").write_text("id\n1\n")
+    (folder / "out.csv").symlink_to(other / "k.csv")
+    (folder / "in.csv").symlink_to("today/k.csv")
+    (folder / "gone.csv").symlink_to(other / "nothing.csv")
+    (folder / "loop.csv").symlink_to("loop.csv")
+    (folder / "up").symlink_to(tmp_path)
+    for unset in (None, "", "relative", str(tmp_path / "nothing"), str(folder / "k.csv")):
+        monkeypatch.setenv("TIDELINE_ERASE_KEYS", unset or "")
+        if unset is None:
+            monkeypatch.delenv("TIDELINE_ERASE_KEYS")
+        with pytest.raises(BadInput, match=r"keys_from: TIDELINE_ERASE_KEYS .* absolute path"):
+            keys_below(str(folder / "k.csv"))
+    monkeypatch.setenv("TIDELINE_ERASE_KEYS", str(folder))
+    for good in ("k.csv", "today/k.csv", "in.csv", str(folder / "today" / ".." / "k.csv")):
+        assert read_keys(keys_below(good)) == ({"id": "1"},)
+    said = set()
+    outside = ("../keys-of-others/k.csv", str(other / "k.csv"), "/etc/passwd", "/etc/nothing")
+    links = ("out.csv", "gone.csv", "up/keys-of-others/k.csv", "loop.csv", "a\0b", "x" * 9000)
+    for bad in (*outside, *links, "~/.netrc", "."):
+        with pytest.raises(BadInput) as refused:
+            read_keys(keys_below(bad))
+        said.add(refused.value.message)
+    assert len(said) <= 4
+    assert not any("others" in text or "passwd" in text for text in said)
 
 
 def test_keys_of_several_columns(tmp_path):
     file = tmp_path / "keys.csv"
-    file.write_text('id,region\n1,eu\n2,"a,b"\n')
-    assert read_keys(file) == ({"id": "1", "region": "eu"}, {"id": "2", "region": "a,b"})
+    file.write_text('id,region\r\n1,eu\n2,"a,b"\n\u2028,"x\n"')
+    assert [list(key.values()) for key in read_keys(file)] == [
+        ["1", "eu"],
+        ["2", "a,b"],
+        ["\u2028", "x\n"],
+    ]

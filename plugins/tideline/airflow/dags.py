@@ -158,12 +158,13 @@ until then no other run of the stream starts.
         task_id="erase_records",
         operator=operations.EraseRecords,
         notes="""With `plan`, as it stands, nothing is changed: the task's log says what would be.
-`keys_from` is a CSV file on the worker whose first line names columns of the typed table. A key in
-the form would stay in Airflow's database. `now` ends time travel, and fails running readers.
+`keys_from` is a CSV file below the worker's folder that `TIDELINE_ERASE_KEYS` names; its first line
+names columns of the typed table. A key in the form would stay in Airflow's database. `now` ends
+time travel, and fails running readers.
 """,
         form={
             "stream": _text("Names with commas between them, or patterns as orders-*."),
-            "keys_from": _text("Path of the file with the keys, as the worker sees it."),
+            "keys_from": _text("The file with the keys, in the folder of TIDELINE_ERASE_KEYS."),
             "reason": _text("Why, without a key; kept in the ledger."),
             "plan": Param(True, type="boolean", description="Only look."),
             "future": Param(False, type="boolean", description="Refuse later records as well."),

@@ -26,7 +26,7 @@ from tideline.model.incident import Decision
 from tideline.model.request import RunRequest, read_time
 from tideline.model.wording import key_shown, shown
 from tideline.operations.deciding import decide
-from tideline.operations.erase_finding import AskedKeys, read_keys
+from tideline.operations.erase_finding import AskedKeys, keys_below, read_keys
 from tideline.operations.erasing import EraseRequest, erase, finish_erasures, plan_erasure
 from tideline.operations.maintenance import maintain_stream
 from tideline.operations.reading import require_clean
@@ -215,7 +215,8 @@ class RewindStream(BaseOperator):
 class EraseRecords(BaseOperator):
     """Erases the records of keys out of streams' tables, and keeps them out.
 
-    The keys stand in a file that the worker can read: what a form says stays in Airflow's database.
+    The keys stand in a file below a folder of the worker's that `TIDELINE_ERASE_KEYS` names: what a
+    form says stays in Airflow's database.
     One stream that cannot be erased from holds up no other; the task fails in the end. Cleared, it
     goes on.
 
@@ -245,7 +246,7 @@ class EraseRecords(BaseOperator):
             people = _people(streams, dag_run, _listed("stream", form["stream"]))
             self.log.info("streams: %s", ", ".join(stream.stream for stream in streams))
             keys = AskedKeys(
-                read_keys(Path(form["keys_from"])),
+                read_keys(keys_below(form["keys_from"])),
                 by_bytes=form.get("quarantine_by_bytes", False),
                 whole_keys=form.get("whole_keys", False),
             )

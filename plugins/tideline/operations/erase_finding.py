@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from io import StringIO
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any
 
 from tideline.errors import BadInput, TidelineError
@@ -40,7 +43,7 @@ from tideline.model.offsets import (
     subtract,
     union,
 )
-from tideline.model.wording import not_among
+from tideline.model.wording import did_you_mean, first_few, key_shown, said_by_system
 from tideline.operations.erase_history import (
     COORDINATES,
     Histories,
@@ -53,6 +56,9 @@ from tideline.operations.erase_history import (
 from tideline.operations.former_tables import Former
 from tideline.table.port import MaintainedTablePort, TablePort
 
+KEYS = "TIDELINE_ERASE_KEYS"
+"""Names the folder for the files of keys that a form may name."""
+_MOST_BYTES = 10_000_000
 _SHORTEST = 4
 """Bytes of a value that is looked for in records: a shorter one is in many of them."""
 _ROUNDING = ("float", "double", "boolean")
@@ -102,10 +108,13 @@ class AskedKeys:
         tables = [t for t in _by_role(run, former)["decoded"] if t.columns()]
         types = {str(c["name"]): c["type"] for t in tables[:1] for c in t.columns()}
         names = dict.fromkeys(name for key in self.keys for name in key)
-        for name in names:
-            if name not in types or name in COORDINATES:
+        for number, name in enumerate(names, 1):
+            if name not in types or name in COORDINATES:  # it may be a key
                 known = [n for n in types if n not in COORDINATES]
-                raise BadInput(f"--key: column of the typed table: {not_among(name, known)}")
+                raise BadInput(
+                    f"--key: column {number} of the keys is none of the typed table"
+                    f"{did_you_mean(name, known)} allowed: {first_few(known, 20)}"
+                )
             if types[name] in _ROUNDING:
                 raise BadInput(
                     f"--key: {name} is {types[name]}: several keys are one value of it, so other"
@@ -152,24 +161,68 @@ class FoundRecords:
     nowhere: int = 0
 
 
+def keys_below(given: str) -> Path:
+    """The file of keys that a form names, below the folder that the site names for them.
+
+    A worker can read much that whoever fills in a form may not.
+
+    Args:
+        given: Its path, absolute or as seen from that folder.
+
+    Raises:
+        BadInput: The site names no folder, or the path leads out of it, whether a file is there or
+            not.
+    """
+    named = Path(os.environ.get(KEYS) or "")
+    if not named.is_absolute() or not named.is_dir():
+        raise BadInput(
+            f"keys_from: {KEYS} names no folder on this worker; allowed: the absolute path of a"
+            " folder for files of keys. Who runs the workers sets it; `tideline erase --keys-from`"
+            " in a shell needs none"
+        )
+    try:
+        folder, path = named.resolve(), (named / given).resolve()
+    except (OSError, RuntimeError, ValueError):  # a loop of links, or no path at all
+        folder, path = named, Path()
+    if not path.is_relative_to(folder):
+        raise BadInput(f"keys_from: got a path elsewhere; allowed: one below the folder of {KEYS}")
+    return path
+
+
 def read_keys(path: Path) -> tuple[Key, ...]:
     """The keys in a CSV file, whose first line names columns.
 
     Raises:
-        BadInput: It cannot be read, or a line is no key; no message shows a key.
+        BadInput: It is no regular file, is too large, or cannot be read; or a line is no key. No
+            message shows what is in it: the first line may be a key as well.
     """
+    what = f"keys from {key_shown(path.name)}"
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            columns, *lines = [line for line in csv.reader(file) if line] or [[]]
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"keys from {path}: cannot be read: {type(error).__name__}") from error
+        if not S_ISREG(path.stat().st_mode):  # a pipe would hang, and a device never end
+            raise BadInput(f"{what}: no regular file")
+        with path.open("rb") as file:
+            text = file.read(_MOST_BYTES + 1)
+        if len(text) > _MOST_BYTES:
+            raise BadInput(f"{what}: more than {_MOST_BYTES:,} bytes; give several files")
+        reader = csv.reader(StringIO(text.decode("utf-8-sig"), newline=""), strict=True)
+    except UnicodeDecodeError:
+        raise BadInput(f"{what}: cannot be read: it is no UTF-8") from None
+    except OSError as error:
+        raise BadInput(f"{what}: cannot be read: {said_by_system(error)}") from error
+    try:
+        columns, *lines = [line for line in reader if line] or [[]]
+    except csv.Error:
+        why = "quotation marks in pairs, and fields of at most 131,072 characters"
+        raise BadInput(f"{what}: line {reader.line_num} is no CSV; allowed: {why}") from None
     if not columns or not lines:
-        raise BadInput(f"keys from {path}: got no key; allowed: a line of columns, then keys")
-    for number, line in enumerate(lines, 2):
+        raise BadInput(f"{what}: got no key; allowed: a line of columns, then keys")
+    if len({*columns}) < len(columns):
+        raise BadInput(f"{what}: a column stands there twice")
+    for number, line in enumerate(lines, 1):
         if len(line) != len(columns) or not all(line):
             raise BadInput(
-                f"keys from {path}: key {number - 1}: got {len(line)} values, or an empty one;"
-                f" allowed: one for each of {', '.join(columns)}"
+                f"{what}: key {number}: got {len(line)} values, or an empty one; allowed: one for"
+                f" each of the {len(columns)} columns"
             )
     return tuple(dict(zip(columns, line, strict=True)) for line in lines)
 
