@@ -94,9 +94,21 @@ MUTANTS = (
         STEPS,
     ),
     Mutant(
+        "a key has records that are its own",
+        "had |= {number for number, key in asked if key in there}",
+        "had |= {*numbers}",
+        STEPS,
+    ),
+    Mutant(
+        "a key without records was not erased before",
+        "({*e.keys} - {*e.without_records}) & of_before",
+        "{*e.keys} & of_before",
+        STEPS,
+    ),
+    Mutant(
         "a value is no key",
-        '        OF_KEY: F.col("key"),',
-        '        OF_KEY: F.coalesce("key", "value"),',
+        '        return F.col("key")',
+        '        return F.coalesce("key", "value")',
         HASHES,
     ),
     Mutant(

@@ -9,7 +9,7 @@ from tideline.model.erasing import raw_key_hash, record_hash
 from tideline.model.offsets import CoordinateRange, by_log
 from tideline.model.spark_job import SparkJob
 from tideline.spark.coordinates import marked, within
-from tideline.spark.raw_rows import write_files
+from tideline.spark.raw_rows import erased_keys, write_files
 
 TOPIC = "11111111-1111-4111-8111-111111111111"
 OTHER = "22222222-2222-4222-8222-222222222222"
@@ -139,3 +139,29 @@ def test_what_a_hash_is_of_its_name_tells(spark, tmp_path, told, left_out):
 def test_later_records_are_told_by_their_keys_wherever_they_are(spark, tmp_path):
     told = (raw_key_hash("01", b"k"),)
     assert told_by(spark, tmp_path, future=told) == [0, 2, 3, 50, 52, 53]
+
+
+def test_neither_the_secret_nor_a_hash_is_in_sparks_plan(spark, tmp_path):
+    """Its page and its event log show plans, with every literal, to whoever may read them."""
+    secret = "5ec4e7" * 10 + "abcd"
+    told = (raw_key_hash(secret, b"k"), record_hash(secret, None, b"k"), "0" * 63 + "7")
+    job = SparkJob(
+        *("s", "r", "p", str(tmp_path / "t"), "landed-p-1", ("topic_id",), "read_committed"),
+        (CoordinateRange("t", TOPIC, 1, 0, 0, 100),),
+        {},
+        doubted=(CoordinateRange("t", TOPIC, 1, 0, 0, 100),),
+        hashes=told[1:],
+        future=told[:1],
+        secret=secret,
+    )
+    names = "topic string, topic_id string, generation int, partition int, offset long"
+    rows = [("t", TOPIC, 1, 0, n, *record) for n, record in enumerate(RECORDS)]
+    given = spark.session.createDataFrame(rows, f"{names}, key binary, value binary")
+    made = given.transform(marked("_tideline_doubted", job.doubted)).transform(erased_keys(job))
+    assert sum(row["_tideline_by_key"] for row in made.collect()) == 4
+    query = made._jdf.queryExecution()
+    shown = f"{query} {query.executedPlan().treeString()} {query.optimizedPlan().toJSON()}".lower()
+    assert "sha2" in shown
+    for hidden in (secret, *(found.rpartition(":")[2] for found in told)):
+        assert hidden not in shown
+    write_files(given, job)

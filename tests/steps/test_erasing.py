@@ -13,7 +13,8 @@ from tests.simulation.table import Row, TableState, key_of
 from tests.worlds.memory import Memory, spans
 from tideline.cli import doctor, erasing, reading
 from tideline.cli.output import Output
-from tideline.errors import BadInput, Halted, StreamBusy
+from tideline.contract.building import build_erasure
+from tideline.errors import BadInput, Halted, ServiceAway, StreamBusy
 from tideline.failpoints import ERASE_PLACES
 from tideline.ledger.ledger import Ledger
 from tideline.operations.erase_finding import AskedKeys
@@ -515,3 +516,66 @@ def test_a_key_that_nobody_has_changes_nothing(landed):
     version = landed.version
     assert erase(run, tables_of(run), asked).erasure is None
     assert landed.version == version
+
+
+def test_keys_without_records_are_told_and_were_not_erased_before(typed, capsys):
+    """A blank or another case is another key, of which nothing went: no report may say so."""
+    keys = AskedKeys(
+        tuple({"essay": text} for text in ("key-1 ", "key-1", "KEY-2", "key-9")), (b"nobody", KEY)
+    )
+    asked = EraseRequest(keys, "asked", "ann", most=1.0)
+    run = typed.open("plan")
+    plan = plan_erasure(run, tables_of(run), asked)
+    assert plan.without == (1, 3, 4, 5)
+    run = typed.open("erase")
+    made = erase(run, tables_of(run), asked)
+    assert made.without == (1, 3, 4, 5)
+    assert "4 keys have no record in any table" in made.warnings[0]
+    assert made.erasure.without_records == tuple(made.erasure.keys[n - 1] for n in made.without)
+    page = erasing.page_of("orders", build_erasure(made.erasure, made.erasure.begun_at))
+    assert page.count("**no record**") == 4
+    assert "4 of 6 keys had no record" in page
+    for text, before in (("key-1", ("erase-1",)), ("key-1 ", ()), ("KEY-2", ()), ("key-2", ())):
+        found = by_text(typed, text=text, plans=True)
+        assert (found.before, found.without == (1,)) == (before, text != "key-2")
+    typed.ledger()
+
+
+def test_keys_that_only_bytes_tell_have_records_where_somebody_takes_them(typed):
+    """Not all that are asked for: each is told by its own word."""
+    keys = AskedKeys(({"essay": "key-1"}, {"essay": "nobody"}), by_bytes=True)
+    run = typed.open("erase")
+    asked = EraseRequest(keys, "asked", "ann", most=1.0)
+    assert plan_erasure(run, tables_of(run), asked).without == (2,)
+
+
+def test_what_is_not_landed_yet_is_told_before_and_after(landed, monkeypatch):
+    """It may be of the key, and comes with the next run: nobody may take it for erased."""
+    landed.send(9)
+    run = landed.open("plan")
+    asked = EraseRequest(AskedKeys(raw_keys=(KEY,)), "asked", "ann", most=1.0)
+    plan = plan_erasure(run, tables_of(run), asked)
+    assert plan.unread == 9
+    assert "9 offsets of the stream are not landed yet" in plan.warnings[-1]
+    made = erased(landed)
+    page = erasing.page_of("orders", build_erasure(made, made.begun_at))
+    assert (made.unread, "9 offsets were not landed when it was begun" in page) == (9, True)
+    asked = replace(asked, keys=AskedKeys(raw_keys=(b"nobody",)))
+    nothing = erase(landed.open("erase"), tables_of(landed.open("erase")), asked)
+    assert (nothing.erasure, nothing.unread, len(nothing.warnings)) == (None, 9, 2)
+    landed.run("later")
+    assert plan_erasure(run, tables_of(run), asked).unread == 0
+
+    def away(*_):
+        raise ServiceAway("no broker answers")
+
+    monkeypatch.setattr("tideline.operations.erase_finding.observe_topics", away)
+    away_plan = plan_erasure(run, tables_of(run), asked)
+    assert away_plan.unread is None
+    assert "an unknown number of offsets" in away_plan.warnings[-1]
+
+
+def test_the_page_names_what_it_has_not_reached(landed):
+    page = erasing.page_of("orders", build_erasure(erased(landed), landed.clock.now()))
+    for words in ("headers of other records", "other people's records", "test guesses"):
+        assert words in page.partition("Not reached by this:")[2]

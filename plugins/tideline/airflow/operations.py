@@ -271,6 +271,8 @@ class EraseRecords(BaseOperator):
                     continue
                 answer = build_erased(stream.stream, plan, now(), is_plan=is_plan)
                 self.log.info("%s: %s", stream.stream, answer.status)
+                for warning in plan.warnings:
+                    self.log.warning("%s: %s", stream.stream, warning)
                 answers.append(answer.data())
             if failed:
                 self.log.error("not erased from: %s", ", ".join(failed))

@@ -30,7 +30,8 @@ def erase(options: argparse.Namespace, output: Output) -> int:
     """Erase the records of keys out of every table of the stream, and keep them out.
 
     With --plan nothing is changed. Without a key, erasures that were cut off go on, and files whose
-    time has come are deleted. The ledger keeps coordinates and keyed hashes, and never a key.
+    time has come are deleted. The ledger keeps coordinates and keyed hashes of the keys, which are
+    pseudonyms: whoever can read the ledger can test guesses.
     """
     from tideline.operations.erase_finding import AskedKeys, read_keys  # other commands need none
     from tideline.operations.erasing import (
@@ -77,6 +78,7 @@ def erase(options: argparse.Namespace, output: Output) -> int:
         "nothing_to_do": "no record of these keys is in a table"
         + (", so later ones are not refused" if options.future else ""),
     }[answer.status]
+    lines += plan.warnings
     pending = f"; {answer.undecoded:,} offsets are decoded first" if answer.undecoded else ""
     if answer.erasure is None:
         lines += _undecided(answer.undecided)
@@ -182,6 +184,11 @@ def _about(erasure: Erasure) -> list[str]:
         lines.append(f"{unknown:,} records may be of a key, and no column tells it: read them")
     lines += _undecided(erasure.undecided)
     lines += (f"its keys are those of {name}, too" for name in erasure.settles)
+    if erasure.keys and erasure.without_records:
+        lines.append(f"{len(erasure.without_records)} of {len(erasure.keys)} keys had no record")
+    if erasure.keys and erasure.unread != 0:
+        many = "an unknown number of" if erasure.unread is None else f"{erasure.unread:,}"
+        lines.append(f"{many} offsets were not landed when it was begun: it has not reached them")
     lines += (f"not reached: {place}" for place in erasure.elsewhere if "of before" in place)
     if erasure.status != "done":
         lines.append(f"the last file that may hold one goes on {erasure.due_at:%Y-%m-%d %H:%M} UTC")
@@ -204,6 +211,7 @@ def page_of(stream: str, erasure: Erasure) -> str:
         f" | {'' if t.vacuumed is None else t.vacuumed.files:} | {t.cut} |"
         for t in erasure.tables
     ]
+    without = {*erasure.without_records}
     times = {
         "begun": erasure.begun_at,
         "out of every table": erasure.removed_at,
@@ -218,7 +226,7 @@ def page_of(stream: str, erasure: Erasure) -> str:
             "",
             f"{asked} by {', '.join(erasure.columns)}; {len(erasure.keys)} keys, as keyed hashes:",
             "",
-            *(f"- `{key}`" for key in erasure.keys),
+            *(f"- `{key}`{': **no record**' * (key in without)}" for key in erasure.keys),
             "",
             f"Status: **{erasure.status}**{', OVERDUE' if erasure.overdue else ''}."
             f" {erasure.records:,} records.",

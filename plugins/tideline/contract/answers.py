@@ -500,7 +500,9 @@ class StillInKafka(Shape):
 class Erasure(Shape):
     """One erasure: asked, found, removed, what is due when, and the audit after it.
 
-    `keys` are keyed hashes: the ledger holds no key. `overdue` says that files should be gone.
+    `keys` are keyed hashes, pseudonyms: whoever can read the ledger can test guesses. Of those
+    `without_records` nothing was found. `unread` offsets of the stream were not landed when it was
+    begun, null if unknown. `overdue` says that files should be gone.
     `undecided` is where records are whose bytes hold a key, and that nothing proves to be of it.
     Its keys are those of the erasures that it `settles`, too.
     """
@@ -524,21 +526,27 @@ class Erasure(Shape):
     audit: str | None
     undecided: tuple[CoordinateTuple, ...]
     settles: tuple[str, ...]
+    without_records: tuple[str, ...]
+    unread: int | None
     elsewhere: tuple[str, ...]
 
 
 class Erased(Shape):
     """`tideline erase`: the erasure as it is now; null where no record was found.
 
-    `before` names erasures of the same keys. With `--plan` nothing was done. `undecided` as of an
-    erasure. `older_keys` of the current table keep older changes: `older_deleted` of them are
-    deleted today, and `older_moved` would have a row again, or an older one.
+    `before` names erasures that took out records of these keys. With `--plan` nothing was done.
+    `without_records` are the keys of which none was found, from 1 in the order in which they were
+    given. `undecided` and `unread` as of an erasure. `older_keys` of the current table keep older
+    changes: `older_deleted` of them are deleted today, and `older_moved` would have a row again, or
+    an older one.
     """
 
     status: Literal["planned", "removed", "done", "nothing_to_do"]
     stream: str
     before: tuple[str, ...]
     undecoded: int
+    without_records: tuple[int, ...]
+    unread: int | None
     undecided: tuple[CoordinateTuple, ...]
     older_keys: int
     older_deleted: int

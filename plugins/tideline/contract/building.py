@@ -382,7 +382,11 @@ def build_maintenance(
 
 
 ELSEWHERE = (
-    "Kafka, until retention or compaction takes the records",
+    "Kafka, until retention or compaction takes the records; what was not landed yet lands",
+    "headers of other records, which may name a key",
+    "other people's records, in which a key may stand in another column, or in bytes that no column"
+    " tells (`undecided`)",
+    "the ledger's keyed hashes: whoever can read it can test guesses of a key",
     "backups and copies of the tables and of the ledger, and whatever others have read out of them",
     "logs of other programs, and the memory and scratch space of engines that are at work",
 )
@@ -416,6 +420,8 @@ def build_erased(
         stream=stream,
         before=plan.before,
         undecoded=plan.undecoded,
+        without_records=plan.without,
+        unread=plan.unread,
         undecided=[(r.topic, *r.coordinates) for r in plan.found.undecided],
         older_keys=plan.found.older.keys,
         older_deleted=plan.found.older.deleted,

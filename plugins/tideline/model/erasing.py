@@ -1,7 +1,7 @@
 """Records that are erased by key: what was asked, what is kept out for good, what is still due.
 
-The ledger never holds a key, but a keyed hash of it, and beside it the hash's secret: whoever reads
-the ledger cannot read a key there, and can test a guess.
+The ledger holds keyed hashes of keys, and beside them their secret. They are pseudonyms: whoever
+can read the ledger can test guesses, and a key of few digits, or a known address, is soon found.
 """
 
 from __future__ import annotations
@@ -97,6 +97,8 @@ class Erasure:
             as long as `ranges`.
         is_partial: Whether its keys keep other changes, and no current table is made of them yet.
         settles: Erasures of which a table has told the coordinates only, and whose keys these are.
+        without_records: Those of `keys` of which no record was found: nothing of them was erased.
+        unread: Offsets of the stream that were not landed when it was begun; None if unknown.
     """
 
     erasure_id: str
@@ -121,6 +123,8 @@ class Erasure:
     hashes: tuple[str, ...] = ()
     is_partial: bool = False
     settles: tuple[str, ...] = ()
+    without_records: tuple[str, ...] = ()
+    unread: int | None = None
 
     @property
     def records(self) -> int:

@@ -22,6 +22,7 @@ from typing import Any
 
 from tideline.errors import BadInput, TidelineError
 from tideline.landing.context import RunContext, log
+from tideline.landing.observing import observe_topics
 from tideline.ledger.state import LedgerState
 from tideline.model.erasing import (
     RAW_KEY,
@@ -38,6 +39,7 @@ from tideline.model.offsets import (
     Intervals,
     OffsetRange,
     PartitionIdentity,
+    TopicPartition,
     as_ranges,
     intersect,
     subtract,
@@ -52,6 +54,7 @@ from tideline.operations.erase_history import (
     key_of,
     place_of,
     ranges_of,
+    texts_of,
 )
 from tideline.operations.former_tables import Former
 from tideline.table.port import MaintainedTablePort, TablePort
@@ -129,11 +132,15 @@ class AskedKeys:
             ) from None
 
     def hashes(self, secret: str) -> tuple[str, ...]:
-        """The keyed hash of each key, in whatever order its columns were given."""
+        """The keyed hashes of the keys, each once, in whatever order columns were given."""
+        return tuple(dict.fromkeys(self.each_hash(secret)))
+
+    def each_hash(self, secret: str) -> tuple[str, ...]:
+        """The hash of each key, and then of each raw key."""
         sorted_keys = [dict(sorted(key.items())) for key in self.keys]
         named = [(",".join(k), json.dumps([*k.values()]).encode()) for k in sorted_keys]
         named += [(RAW_KEY, raw) for raw in self.raw_keys]
-        return tuple(dict.fromkeys(key_hash(secret, name, value) for name, value in named))
+        return tuple(key_hash(secret, name, value) for name, value in named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +149,7 @@ class FoundRecords:
 
     Args:
         ranges: Their coordinates, and no others.
+        had: Which of the keys, and then of the raw keys, have records, from 0.
         hashes: Of the raw keys that only they have, and of each other record.
         shared: How many raw keys other records have as well.
         undecided: Where records are whose bytes hold a key, and that nothing proves to be of it.
@@ -159,6 +167,7 @@ class FoundRecords:
     older: Histories = Histories()  # noqa: RUF009
     keyless: int = 0
     nowhere: int = 0
+    had: frozenset[int] = frozenset()
 
 
 def keys_below(given: str) -> Path:
@@ -244,8 +253,11 @@ def find_records(
     """
     head = state.head
     tables = _by_role(run, former)
-    found = _by_columns(tables["decoded"], asked.keys)
-    found |= {*_raw_with(tables, asked.raw_keys)}
+    found, had = _by_columns(tables["decoded"], asked.keys)
+    of_raw_keys = _raw_with(tables, asked.raw_keys)
+    there = {row["key"] for row in of_raw_keys.values()}
+    had |= {n for n, key in enumerate(asked.raw_keys, len(asked.keys)) if key in there}
+    found |= {*of_raw_keys}
     names = () if asked.raw_keys else {name for key in asked.keys for name in key}
     bad = _quarantined(tables["quarantine"])
     while True:  # a record that its raw key tells may be the last change of another key
@@ -264,6 +276,8 @@ def find_records(
     words = [_words(*key) for key in zip(asked.keys, given.keys, strict=True)]
     held = {place for place, record in left.items() if _is_among(words, *record)}
     if asked.by_bytes:
+        records = [left[place] for place in held]
+        had |= {n for n, key in enumerate(words) if any(_is_among([key], *r) for r in records)}
         found |= held
         left = {place: record for place, record in left.items() if place not in held}
         held = set()
@@ -283,6 +297,7 @@ def find_records(
         older,
         keyless if own else len(found),
         len(others) - len(whole),
+        frozenset(had),
     )
 
 
@@ -317,20 +332,23 @@ def _by_role(run: RunContext, former: Former) -> ByRole:
     return found
 
 
-def _by_columns(tables: Sequence[TablePort], keys: Sequence[Key]) -> set[Place]:
-    by_names: dict[tuple[str, ...], list[Key]] = defaultdict(list)
-    for key in keys:
-        by_names[tuple(key)].append(key)
-    found = set[Place]()
-    for group in by_names.values():
+def _by_columns(tables: Sequence[TablePort], keys: Sequence[Key]) -> tuple[set[Place], set[int]]:
+    """Where records of keys are, and which keys have some."""
+    by_names: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for number, key in enumerate(keys):
+        by_names[tuple(key)].append(number)
+    found, had = set[Place](), set[int]()
+    for names, numbers in by_names.items():
+        group = [keys[number] for number in numbers]
         for table in tables:
             with suppress(BadInput):  # of before: its column may be of another type
-                found |= {place_of(row) for row in _rows_with(table, group)}
-    return found
-
-
-def _rows_with(table: TablePort, keys: Sequence[Key]) -> list[dict[str, object]]:
-    return table.rows_with(keys, COORDINATES) if keys else []
+                rows = table.rows_with(group, (*COORDINATES, *names))
+                found |= {place_of(row) for row in rows}
+                values = {tuple(row[name] for name in names) for row in rows}
+                there = table.spelled(texts_of(values, names))
+                asked = zip(numbers, table.spelled(group), strict=True)
+                had |= {number for number, key in asked if key in there}
+    return found, had
 
 
 def _quarantined(tables: Sequence[TablePort]) -> dict[Place, Record]:
@@ -472,3 +490,23 @@ def still_in_kafka(run: RunContext, ranges: Sequence[CoordinateRange]) -> tuple[
             there = intersect([r.offsets], [OffsetRange(start, max(start, r.end_offset))])
             counts[r.topic] += sum(map(len, there))
     return tuple(StillInKafka(t, n, kept.get(t)) for t, n in sorted(counts.items()) if n)
+
+
+def unread_offsets(run: RunContext, head: Head) -> int | None:
+    """How much Kafka has that is not landed, and may be of any key; None if it does not tell."""
+    unread, at = 0, {p.topic_partition: p for p in head.positions}
+    try:
+        for topic in observe_topics(run, head).topics:
+            if topic.fault or topic.refusal:
+                return None
+            for p in topic.partitions:
+                if p.high_watermark is None or p.log_start_offset is None:
+                    return None
+                start, known = p.log_start_offset, at.get(TopicPartition(topic.topic, p.partition))
+                if known is not None and known.topic_id == topic.topic_id:
+                    start = max(start, known.next_offset)
+                unread += max(0, p.high_watermark - start)
+    except TidelineError as error:
+        log.warning("what is not landed yet is unknown: %s", error)
+        return None
+    return unread

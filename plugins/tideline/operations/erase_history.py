@@ -89,12 +89,12 @@ def histories(
         mine[tuple(row[n] for n in key)].add(place_of(row))
     keyless = sum(len(places) for values, places in mine.items() if None in values)
     keys = [values for values in mine if None not in values]
-    for row in typed.decoded.rows_with(_texts(keys, key), (*COORDINATES, *key)):
+    for row in typed.decoded.rows_with(texts_of(keys, key), (*COORDINATES, *key)):
         if (place := place_of(row)) not in found:
             others[tuple(row[n] for n in key)].add(place)
     names = {c.source: c.name for c in folding.columns}
     own = [names.get(n, n) for n in key]
-    rows = run.current.rows_with(_texts(others, own), (*COORDINATES, IS_DELETED, *own))
+    rows = run.current.rows_with(texts_of(others, own), (*COORDINATES, IS_DELETED, *own))
     last = {tuple(row[n] for n in own): row for row in rows}
     folded = by_identity(without_coverage(folding.coverage, by_identity(folding.changed)))
     whole, decode = {place_of(row) for row in last.values()} - {*found}, run.stream.decode
@@ -139,7 +139,7 @@ def _one(offset: int) -> OffsetRange:
     return OffsetRange(offset, offset + 1)
 
 
-def _texts(keys: Iterable[Values], names: Sequence[str]) -> list[dict[str, str]]:
+def texts_of(keys: Iterable[Values], names: Sequence[str]) -> list[dict[str, str]]:
     """Keys as `rows_with` takes them."""
     return [dict(zip(names, map(_text, values), strict=True)) for values in keys]
 

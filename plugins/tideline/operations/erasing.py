@@ -5,7 +5,7 @@
     done       the files of older versions are gone, and the log that told of them
 
 Each step looks what is still to do, so whoever comes next goes on from there, without the key: the
-ledger has coordinates and keyed hashes, and never a key.
+ledger has coordinates, and keyed hashes with their secret (pseudonyms, `model.erasing`).
 """
 
 from __future__ import annotations
@@ -46,13 +46,14 @@ from tideline.model.offsets import (
     total,
     union,
 )
-from tideline.model.wording import not_among, reason_problem
+from tideline.model.wording import first_few, not_among, reason_problem
 from tideline.operations.erase_finding import (
     AskedKeys,
     FoundRecords,
     find_records,
     in_table,
     still_in_kafka,
+    unread_offsets,
 )
 from tideline.operations.erase_history import Histories, key_of
 from tideline.operations.former_tables import Former, open_former
@@ -98,14 +99,36 @@ class ErasePlan:
     Args:
         erasure: Not begun yet in a plan; None where nothing is to be erased.
         found: Where the records are.
-        before: Ids of erasures of one of these keys.
+        before: Ids of erasures that have taken out records of one of these keys.
         undecoded: Landed offsets whose keys nobody knows yet: they are decoded first.
+        without: Which of the keys, and then of the raw keys, have no record, from 1.
+        unread: Offsets of the stream that are not landed yet; None if Kafka does not tell.
     """
 
     erasure: Erasure | None
     found: FoundRecords
     before: tuple[str, ...]
     undecoded: int
+    without: tuple[int, ...] = ()
+    unread: int | None = None
+
+    @property
+    def warnings(self) -> list[str]:
+        """What whoever has asked must not take for erased."""
+        lines = []
+        if self.without:
+            lines.append(
+                f"{len(self.without)} keys have no record in any table, in the order in which they"
+                f" were given number {first_few(self.without, 20)}: look at case, blanks and column"
+            )
+        if self.unread != 0:
+            many = "an unknown number of" if self.unread is None else f"{self.unread:,}"
+            lines.append(
+                f"{many} offsets of the stream are not landed yet: records of these keys among them"
+                " come with the next run. Let it land, then erase once more; --future refuses those"
+                " that Kafka's key tells"
+            )
+        return lines
 
 
 def plan_erasure(run: RunContext, tables: Tables, asked: EraseRequest) -> ErasePlan:
@@ -139,10 +162,13 @@ def plan_erasure(run: RunContext, tables: Tables, asked: EraseRequest) -> EraseP
         whose = (table.uri for role, table in former if role == "current")
         why = "a row may have a value of an erased change; delete the table"
         unreached += tuple(f"the current table of before at {uri}: {why}" for uri in whose)
-    hashes = keys.hashes(state.erasing.secret)
+    each, hashes = (of(state.erasing.secret) for of in (keys.each_hash, keys.hashes))
+    had = {each[number] for number in found.had}
     known = run.ledger.erasures() if state.erasing.begun else []
     of_before = {*hashes, *asked.keys.hashes(state.erasing.secret)}  # of earlier versions
-    before = tuple(e.erasure_id for e in known if {*e.keys} & of_before)
+    before = tuple(e.erasure_id for e in known if ({*e.keys} - {*e.without_records}) & of_before)
+    without = tuple(number for number, key in enumerate(each, 1) if key not in had)
+    unread = unread_offsets(run, state.head)
     undecoded = 0 if run.typed is None else _undecoded(state)
     if asked.is_future and found.shared:
         raise BadInput(
@@ -155,7 +181,7 @@ def plan_erasure(run: RunContext, tables: Tables, asked: EraseRequest) -> EraseP
             " cannot be told by it. Nothing was changed"
         )
     if not found.ranges:
-        return ErasePlan(None, found, before, undecoded)
+        return ErasePlan(None, found, before, undecoded, without, unread)
     _refuse_unverified(run, state, found.ranges)
     there = _there(tables, former)
     erasure = _drafted(run, there, state, asked, found)
@@ -165,8 +191,15 @@ def plan_erasure(run: RunContext, tables: Tables, asked: EraseRequest) -> EraseP
             f"{found.nowhere} of these records stand in no raw table, of today or of before, that"
             " is reached: where the log is read again in a new generation, nothing tells them",
         )
-    erasure = replace(erasure, keys=hashes, hashes=found.hashes, unreached=unreached)
-    return ErasePlan(erasure, found, before, undecoded)
+    erasure = replace(
+        erasure,
+        keys=hashes,
+        hashes=found.hashes,
+        unreached=unreached,
+        without_records=tuple(key for key in hashes if key not in had),
+        unread=unread,
+    )
+    return ErasePlan(erasure, found, before, undecoded, without, unread)
 
 
 def _refuse_unverified(

@@ -13,7 +13,6 @@ from dataclasses import replace
 from functools import reduce
 from itertools import chain
 from math import ceil
-from operator import or_
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
@@ -28,6 +27,7 @@ from tideline.spark.coordinates import Transform, marked
 from tideline.table.schema import COLUMNS
 
 _ERASED, _DOUBTED = "_tideline_erased", "_tideline_doubted"
+_BY_KEY, _SALT = "_tideline_by_key", "_tideline_salt"
 """Columns while a job runs: whether a row is at such coordinates."""
 
 READER_OPTIONS = {
@@ -226,9 +226,10 @@ def write_files(rows: DataFrame, job: SparkJob) -> SparkResult:
     """
     rows = rows.transform(marked(_ERASED, job.erased)).where(~F.col(_ERASED)).drop(_ERASED)
     rows = rows.transform(marked(_DOUBTED, job.doubted))
-    by_key = erased_keys(job)
+    by_key = F.col(_BY_KEY) if job.future or (job.doubted and job.hashes) else None
     counts = [F.count(F.lit(1)).alias("rows")]
     if by_key is not None:
+        rows = rows.transform(erased_keys(job))
         place = F.concat_ws("/", "topic", "partition", "offset")
         counts = [
             F.count_if(~by_key).alias("rows"),
@@ -237,36 +238,49 @@ def write_files(rows: DataFrame, job: SparkJob) -> SparkResult:
     seen = Observation("written")
     kept = rows.observe(seen, *counts)
     kept = kept.where(~by_key) if by_key is not None else kept
-    write_rows(kept.drop(_DOUBTED), Output(job.table_uri, job.folder, job.partition_by))
+    write_rows(kept.drop(_DOUBTED, _BY_KEY), Output(job.table_uri, job.folder, job.partition_by))
     found = observed(seen, rows, counts)
     refused = _refused(str(found.get("refused") or ""), job.ranges)
     return SparkResult(rows=int(found["rows"]), refused=refused)
 
 
-def erased_keys(job: SparkJob) -> Column | None:
-    """Which rows a job leaves out, and reports: those of an erased key; None without such keys."""
-    doubted = (F.col(_DOUBTED) & told for told in _told(job.secret, job.hashes))
-    either = (*doubted, *_told(job.secret, job.future))
-    return reduce(or_, either) if either else None
+def erased_keys(job: SparkJob) -> Transform:
+    """Mark the rows that a job leaves out, and reports: those of an erased key.
 
-
-def _told(secret: str, hashes: Sequence[str]) -> list[Column]:
-    """Which rows hashes tell, for each name that they have (`raw_key_hash`, `record_hash`)."""
-    both = (F.coalesce(F.sha2(part, 256), F.lit("-")) for part in ("key", "value"))
-    hashed = {
-        OF_KEY: F.col("key"),
-        OF_RECORD: F.concat(*both).cast("binary"),
-        "": F.coalesce("key", "value", F.lit(b"")),  # of an earlier version
-    }
-    by_name: dict[str, list[str]] = defaultdict(list)
-    for found in hashes:
+    The hashes and their secret are in small tables. Spark shows the literals of a plan on its page
+    and in its event log, and no rows.
+    """
+    by_name: dict[str, dict[str, bool]] = defaultdict(dict)
+    for found in (*job.hashes, *job.future):
         name, _, digest = found.rpartition(":")
-        by_name[name].append(digest)
-    salt = F.unhex(F.lit(secret))
-    return [
-        F.coalesce(F.sha2(F.concat(salt, hashed[name]), 256).isin(*digests), F.lit(False))
-        for name, digests in by_name.items()
-    ]
+        by_name[name][digest] = found in {*job.future}
+
+    def transform(rows: DataFrame) -> DataFrame:
+        names, is_told = rows.columns, F.lit(False)
+        make = rows.sparkSession.createDataFrame
+        salt = make([(bytes.fromhex(job.secret),)], f"{_SALT} BINARY", verifySchema=False)
+        rows = rows.crossJoin(F.broadcast(salt))
+        for name, digests in by_name.items():
+            digest, is_future = f"{_SALT}_{name}_is", f"{_SALT}_{name}_future"
+            ddl = f"{digest} STRING, {is_future} BOOLEAN"
+            told = make([*digests.items()], ddl, verifySchema=False)
+            wanted = F.lit(True) if any(digests.values()) else F.col(_DOUBTED)
+            made = F.when(wanted, F.sha2(F.concat(F.col(_SALT), _hashed(name)), 256))
+            rows = rows.join(F.broadcast(told), made == F.col(digest), "left_outer")
+            is_told |= F.col(digest).isNotNull() & (F.col(_DOUBTED) | F.col(is_future))
+        return rows.select(*names, is_told.alias(_BY_KEY))
+
+    return transform
+
+
+def _hashed(name: str) -> Column:
+    """What a hash of that name is of (`raw_key_hash`, `record_hash`)."""
+    if name == OF_KEY:
+        return F.col("key")
+    if name == OF_RECORD:
+        both = (F.coalesce(F.sha2(part, 256), F.lit("-")) for part in ("key", "value"))
+        return F.concat(*both).cast("binary")
+    return F.coalesce("key", "value", F.lit(b""))  # of an earlier version
 
 
 def _refused(places: str, ranges: Sequence[CoordinateRange]) -> tuple[CoordinateRange, ...]:
