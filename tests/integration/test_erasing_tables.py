@@ -3,6 +3,8 @@
 import json
 import os
 import time
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,6 +18,7 @@ from tideline.errors import BadInput
 from tideline.landing.attempts import begin_attempt, fence
 from tideline.landing.table_commit import remove
 from tideline.model.offsets import CoordinateRange
+from tideline.operations import erase_finding
 from tideline.operations.reading import require_clean
 from tideline.table.maintained_table import MaintainedTable
 
@@ -115,6 +118,38 @@ def test_a_key_has_one_spelling_and_one_that_is_rounded_is_refused(tmp_path):
     for name, text in (("total", "1.005"), ("id", "4711.0"), ("at", "2026-01-01")):
         with pytest.raises(BadInput):
             spelled(**{name: text})
+
+
+KINDS = {
+    "id": (pa.int64(), "04711", 4711),
+    "total": (pa.decimal128(20, 6), "0.0000010", Decimal("0.000001")),
+    "at": (
+        pa.timestamp("us", "UTC"),
+        "2026-01-01T01:00:00.5+01:00",
+        datetime(2026, 1, 1, 0, 0, 0, 500_000, UTC),
+    ),
+    "local": (
+        pa.timestamp("us"),
+        "1969-12-31T23:59:59.000001",
+        datetime(1969, 12, 31, 23, 59, 59, 1),
+    ),
+    "day": (pa.date32(), "2026-01-31", date(2026, 1, 31)),
+    "raw": (pa.binary(), "CAFE", b"\xca\xfe"),
+    "note": (pa.string(), "a, 'b'\n\"ü\" ", "a, 'b'\n\"ü\" "),
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_which_keys_have_rows_whatever_their_column_is(tmp_path, name):
+    """A row's value is spelled as the key is; else a key that was erased would be called absent."""
+    kind, given, value = KINDS[name]
+    rows = {"topic_id": ["t"], "topic": ["o"], "generation": [0], "partition": [0], "offset": [3]}
+    write_deltalake(str(tmp_path), pa.table({**rows, name: pa.array([value], kind), "b": ["x"]}))
+    table = MaintainedTable(str(tmp_path))
+    asked = [{name: given, "b": "y"}, {name: given, "b": "x"}, {name: given}]
+    keys = [key for one in asked for key in table.spelled([one])]
+    found, had = erase_finding._by_columns([table], keys)
+    assert ({place[1] for place in found}, had) == ({3}, {1, 2})
 
 
 def test_a_table_s_own_retention_counts_if_it_is_longer(lake):
