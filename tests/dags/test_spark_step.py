@@ -3,7 +3,7 @@
 import os
 from types import SimpleNamespace
 
-from tests.worlds.shown_variables import shown, submission_that_shows
+from tests.worlds.shown_variables import shown, started, submission_that_shows
 from tideline.airflow.step_operators import SparkStep
 from tideline.stream.stream import Stream
 
@@ -23,3 +23,6 @@ def test_spark_submit_gets_no_secret_of_the_task(monkeypatch, tmp_path):
     assert "secret" not in found.values()
     assert found["SPARK_CONF_DIR"] == "/etc/spark"
     assert [os.environ[name] for name in SECRET] == ["secret"] * 3
+    place = started(tmp_path)  # a worker's folder may be one that others fill
+    assert (place["mode"], place["files"]) == (0o700, [])
+    assert place["folder"] != os.getcwd()

@@ -185,14 +185,14 @@ MUTANTS = (
     ),
     Mutant(
         "Spark's processes get named variables only",
-        "if _is_among(name, wanted) and not _is_among(name, _NEVER)",
-        "if not _is_among(name, _NEVER)",
+        "return handed_on({name: v for name, v in variables.items() if _is_among(name, wanted)})",
+        "return handed_on(variables)",
         f"{ENVIRONMENT}::test_only_named_variables_pass",
     ),
     Mutant(
         "Airflow's variables pass to no process of Spark's",
-        "if _is_among(name, wanted) and not _is_among(name, _NEVER)",
-        "if _is_among(name, wanted)",
+        "if not k.startswith(_NEVER)}",
+        "}",
         f"{ENVIRONMENT}::test_a_site_names_more_and_never_airflow_s",
     ),
     Mutant(
@@ -329,9 +329,21 @@ MUTANTS = (
     ),
     Mutant(
         "a mended lz4 comes before Spark's",
-        'return [*first, *sorted((spark_home() / "jars").glob("*.jar")), *last]',
-        'return [*sorted((spark_home() / "jars").glob("*.jar")), *first, *last]',
+        "return [*first, *_sparks_own(), *last]",
+        "return [*_sparks_own(), *first, *last]",
         f"{CLASS_PATHS}::test_the_first_jar_with_the_class",
+    ),
+    Mutant(
+        "a child stands in a folder of its own",
+        "env=handed_on(variables), cwd=folder.absolute(), **how)\n\n\n",
+        "env=handed_on(variables), **how)\n\n\n",
+        "tests/unit/test_children.py::test_spark_submit",
+    ),
+    Mutant(
+        "a child gets absolute paths",
+        "os.pathsep.join(map(os.path.abspath, parts))",
+        "os.pathsep.join(parts)",
+        "tests/unit/test_children.py::test_only_absolute_paths_are_handed_on",
     ),
     Mutant(
         "executors that fetch the jars look into them first",

@@ -85,7 +85,7 @@ def test_the_site_s_own_class_path_stays(monkeypatch, tmp_path):
     jars = spark_jars()
     (ours,) = [str(jar) for jar in jars if jar.name == JAR]
     assert class_paths(jars) == {
-        "spark.driver.extraClassPath": f"{ours}:{JAR}:/opt/a.jar",
+        "spark.driver.extraClassPath": f"{ours}:/opt/a.jar",
         "spark.executor.extraClassPath": f"{ours}:{JAR}:/opt/b.jar",
     }
     assert class_paths([]) == {}

@@ -30,6 +30,8 @@ def die():
 if plan == "always dies" or plan == "dies over its archive" and uses_archive:
     die()
 told = os.environ["_PYSPARK_DRIVER_CONN_INFO_PATH"]
+with open(here + "/place", "w") as file:
+    file.write(os.getcwd() + " " + os.environ.get("AIRFLOW_CONN_LAKE", "no connection"))
 with open(here + "/spills", "w") as file:
     file.write(os.environ.get("SPARK_LOCAL_DIRS", ""))
 if plan == "starts slowly":
@@ -78,7 +80,7 @@ def java(tmp_path, monkeypatch):
     for module in (gateway, jvm):
         monkeypatch.setattr(module, "find_java", lambda: found)
     monkeypatch.setattr(
-        gateway, "base_command", lambda *_: [str(binary), "-cp", f"{tmp_path}/a.jar"]
+        gateway, "base_command", lambda *_, **__: [str(binary), "-cp", f"{tmp_path}/a.jar"]
     )
     with monkeypatch.context() as patch:
         for name in ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET", "SPARK_HOME", "JAVA_HOME"):
@@ -96,8 +98,9 @@ def with_archive(java):
     return Jvm("local")
 
 
-def test_the_gateway_is_told_to_pyspark(java):
+def test_the_gateway_is_told_to_pyspark(java, tmp_path, monkeypatch):
     """Port and secret come through a file in a folder of its own, and the file goes."""
+    monkeypatch.setenv("AIRFLOW_CONN_LAKE", "secret")
     java.plans("starts slowly")
     found = Jvm("local[2]")
     assert found.is_alive
@@ -106,6 +109,9 @@ def test_the_gateway_is_told_to_pyspark(java):
     assert os.environ["PYSPARK_GATEWAY_SECRET"] == "secret"
     assert not found._told.exists()
     assert found.is_alive
+    place, connection = (tmp_path / "place").read_text().split(" ", 1)
+    assert Path(place) == found._folders[0].path  # private; whoever starts it, wherever
+    assert connection == "no connection"
     assert found.end() == 0
     assert not found.is_alive
 

@@ -154,3 +154,24 @@ def test_every_failpoint_is_listed_and_every_listed_one_is_there():
     leases = {f"lease:{name}" for name in ("live", "writer", "decoder")}
     listed = {*PLACES, *SPARK_PLACES, *DECODE_PLACES, *FOLD_PLACES, *ERASE_PLACES, *RARE_PLACES}
     assert (reached - {"lease:{name}"}) | leases == listed
+
+
+OF_A_PROCESS = {"DEVNULL", "PIPE", "Popen", "SubprocessError", "TimeoutExpired"}
+"""What other modules may know of `subprocess`, to speak of a child that was started."""
+STARTS_ONE = re.compile(
+    r"\bPopen\(|\bos\.(system|popen|exec\w+|spawn\w+|posix_spawn\w*)\(|\bmultiprocessing\b"
+    r"|create_subprocess|launch_gateway|PYSPARK_SUBMIT_ARGS"
+)
+OF_A_SESSION = re.compile(r"SparkSession\.builder|SparkContext\(|\bgateway_command\(")
+BUILDS_ONE = ("launch/gateway.py", "launch/jvm.py", "spark/session.py")
+
+
+def test_one_module_starts_processes_and_one_builds_spark_s_sessions():
+    """Another one would start them where its caller stands, with all that its caller has."""
+    package = ROOT / "plugins/tideline"
+    for file in [*package.rglob("*.py"), *(ROOT / "dags").glob("*.py")]:
+        name, text = str(file).removeprefix(f"{package}/"), file.read_text()
+        known = {n.removeprefix("subprocess.") for n in imported_modules(file) if "subprocess" in n}
+        starts = STARTS_ONE.search(text) or not known <= OF_A_PROCESS
+        assert name == "children.py" or not starts, name
+        assert name in BUILDS_ONE or not OF_A_SESSION.search(text), name

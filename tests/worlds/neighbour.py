@@ -6,6 +6,7 @@ we have at each port: what it gets is told, and whether somebody has asked who i
 
 from __future__ import annotations
 
+import encodings.idna  # noqa: F401 - the neighbour may not read Python's own files
 import json
 import os
 import pwd

@@ -32,6 +32,7 @@ from tideline.landing.context import RunContext, hold_lane, log, now
 from tideline.launch.job import SparkPort
 from tideline.launch.launcher import Launcher
 from tideline.launch.programs import spark_variables
+from tideline.launch.runtime import PrivateFolder
 from tideline.launch.submit import Submission, submission_variables
 from tideline.model.current import FoldRecord
 from tideline.model.decoding import DecodeRecord
@@ -218,10 +219,10 @@ class SparkStep(SparkSubmitOperator):
         self.conf = dict(submission.conf)
         self.properties_file = submission.properties_file or None
         try:
-            with _variables(submission):
+            with _variables(submission), PrivateFolder() as folder:
                 hook = self._get_hook()  # made anew: a replay submits twice, with other arguments
-                variables = spark_variables(os.environ)
-                hook.submit = partial(hook.submit, env=variables)  # type: ignore[method-assign]
+                child: dict[str, Any] = {"env": spark_variables(os.environ), "cwd": folder}
+                hook.submit = partial(hook.submit, **child)  # type: ignore[method-assign]
                 self._hook = hook
                 super().execute(context)
         except AirflowException as error:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -29,10 +30,12 @@ from tideline.delta_io import discard_folder
 from tideline.documents import dump
 from tideline.errors import ServiceAway
 from tideline.kafka.settings import NO_SECRETS
+from tideline.launch.jars import ahead_of_spark
 from tideline.launch.job import read_job
 from tideline.launch.programs import SECRETS
 from tideline.launch.submit import (
     DRIVER_OPTIONS,
+    DRIVER_PATH,
     DRIVER_PYTHON,
     Submission,
     defaults_file,
@@ -164,6 +167,8 @@ def on_cluster(submission: Submission, remote: RemoteJob, folder: Path) -> Submi
     of_here = (DRIVER_PYTHON, DRIVER_OPTIONS)
     conf = {key: value for key, value in submission.conf.items() if key not in of_here}
     store = {f"spark.hadoop.{key}": value for key, value in remote.store_options.items()}
+    if first := ahead_of_spark([*map(Path, submission.jars)]):
+        conf[DRIVER_PATH] = os.pathsep.join([*(jar.name for jar in first), conf[DRIVER_PATH]])
     secrets = dict(remote.secrets)
     if submission.store is not None:
         secrets |= submission.store.environment()

@@ -9,10 +9,12 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from subprocess import PIPE, Popen, TimeoutExpired
+from typing import IO
 
+from tideline.children import start
 from tideline.launch.java import find_java
 from tideline.launch.jvm import ClassArchive, base_command, gateway_command, gateway_environment
-from tideline.launch.programs import ASKING, LOCAL, log_settings
+from tideline.launch.programs import ASKING, LOCAL, log_settings, spark_variables
 from tideline.launch.runtime import SPILLS, spill_folders
 from tideline.model.addresses import StoreKind
 from tideline.store.google import with_key_file
@@ -33,10 +35,20 @@ class Jvm:
     Args:
         master: Spark master URL.
         store: The object store that tables are in; None for file systems.
+        is_plain: Whether it has Spark's jars alone.
+        words: Takes what it says; None leaves that where this process's goes.
     """
 
-    def __init__(self, master: str, store: StoreKind | None = None) -> None:
-        base = base_command(find_java(), store)
+    def __init__(
+        self,
+        master: str,
+        store: StoreKind | None = None,
+        *,
+        is_plain: bool = False,
+        words: IO[bytes] | None = None,
+    ) -> None:
+        base = base_command(find_java(), store, is_plain=is_plain)
+        self._words = words
         self._archive = ClassArchive(base)
         self._base = base
         self._properties = {
@@ -79,9 +91,11 @@ class Jvm:
     def _start(self, archive: Sequence[str]) -> Popen[bytes]:
         command = gateway_command(self._base, archive, self._properties)
         spills = ",".join(str(folder.path) for folder in self._folders)
-        variables = {**os.environ, **gateway_environment(self._told), SPILLS: spills}
-        variables = with_key_file(variables, self._folders[0].path)
-        return Popen(command, env=variables, stdin=PIPE)
+        folder = self._folders[0].path
+        variables = with_key_file(spark_variables(os.environ), folder)
+        variables = {**variables, **gateway_environment(self._told), SPILLS: spills}
+        said = {"stdin": PIPE, "stdout": self._words, "stderr": self._words}
+        return start(command, variables, folder, **said)
 
     def open_gateway(self) -> None:
         """Wait for the gateway, and tell PySpark where it is.

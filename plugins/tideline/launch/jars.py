@@ -20,7 +20,6 @@ import json
 import logging
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections import defaultdict
@@ -30,6 +29,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from tideline.children import run
 from tideline.errors import BadInput, ServiceAway, TidelineError
 from tideline.launch.java import PREFIX, build_jar, download_options, find_java, our_jar
 from tideline.launch.programs import spark_variables
@@ -191,7 +191,7 @@ def spark_jars(store: StoreKind | None = None) -> list[Path]:
     configured = os.environ.get("TIDELINE_SPARK_JARS")
     if configured == "":
         return []
-    folder = Path(configured) if configured else _spark_folder()
+    folder = Path(configured).absolute() if configured else _spark_folder()
     sets = ("spark", *STORES.values()) if configured else ("spark",)
     committers = [jar.name for jar in folder.glob(f"{PREFIX}*.jar")]  # of other versions, too
     refuse_strangers(folder, sets, committers)
@@ -411,8 +411,7 @@ def retrieve(
         settings_file = scratch / "ivysettings.xml"
         settings_file.write_text(settings)
         command += ["-settings", settings_file]
-    variables = spark_variables(os.environ)
-    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
+    done = run(command, spark_variables(os.environ), scratch, capture_output=True, text=True)
     if done.returncode != 0 or not any(target.glob("*")):
         tail = "\n".join((done.stdout + done.stderr).splitlines()[-25:])
         raise ServiceAway(

@@ -13,7 +13,6 @@ import os
 import pkgutil
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import warnings
@@ -23,7 +22,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from subprocess import SubprocessError
 
+from tideline.children import ROOT, run
 from tideline.errors import BadInput
 from tideline.launch.programs import spark_variables
 from tideline.launch.runtime import own_folder, refuse_foreign, replaced
@@ -76,7 +77,7 @@ def system_java() -> Java | None:
     """The Java of JAVA_HOME, otherwise that of PATH; None if neither version is supported."""
     candidates = []
     if os.environ.get("JAVA_HOME"):
-        candidates.append(Path(os.environ["JAVA_HOME"]) / "bin" / "java")
+        candidates.append(Path(os.environ["JAVA_HOME"]).absolute() / "bin" / "java")
     on_path = shutil.which("java")
     if on_path:
         candidates.append(Path(on_path).resolve())
@@ -93,10 +94,9 @@ def _major_version(binary: Path) -> int | None:
         ):
             return int(version.group(1))
     try:
-        answer = subprocess.run(
-            [binary, "-version"], capture_output=True, text=True, timeout=30, check=True
-        )
-    except (OSError, subprocess.SubprocessError):
+        quick = {"capture_output": True, "text": True, "timeout": 30, "check": True}
+        answer = run([binary, "-version"], spark_variables(os.environ), ROOT, **quick)
+    except (OSError, SubprocessError):
         return None
     version = re.search(r'version "(\d+)', answer.stderr)
     return int(version.group(1)) if version else None
@@ -211,7 +211,7 @@ def build_jar(folder: Path, spark_jars: Path) -> None:
     jar = our_jar(folder)
     if jar.exists():
         return
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".") as name:
+    with tempfile.TemporaryDirectory(dir=folder.absolute(), prefix=".") as name:
         classes, draft = Path(name, "classes"), Path(name, "draft.jar")
         classes.mkdir()
         sources = [Path(name, f"{_named(source)}.java") for source in SOURCES]
@@ -221,7 +221,7 @@ def build_jar(folder: Path, spark_jars: Path) -> None:
         command: list[str | Path] = [find_java().binary, "-cp", f"{spark_jars}/*", _COMPILER]
         command += ["-d", classes, "-classpath", os.pathsep.join(jars), *sources]
         variables = spark_variables(os.environ)
-        done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
+        done = run(command, variables, Path(name), capture_output=True, text=True)
         made = sorted(classes.rglob("*.class"))
         if done.returncode != 0 or not made:
             raise BadInput(

@@ -15,17 +15,19 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
-import subprocess
 import sys
 import time
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from subprocess import DEVNULL, SubprocessError
 
+from tideline.children import ROOT, run
 from tideline.errors import BadInput
 from tideline.launch.jars import ahead_of_spark, spark_jars
 from tideline.launch.java import Java, find_java
+from tideline.launch.programs import spark_variables
 from tideline.launch.runtime import cache_folder, foreign, own_folder
 from tideline.model.addresses import StoreKind
 
@@ -122,17 +124,27 @@ def class_path(store: StoreKind | None = None) -> list[Path]:
     ours = spark_jars(store)
     first = ahead_of_spark(ours)
     last = [jar for jar in ours if jar not in first]
-    return [*first, *sorted((spark_home() / "jars").glob("*.jar")), *last]
+    return [*first, *_sparks_own(), *last]
 
 
-def base_command(java: Java, store: StoreKind | None = None) -> list[str]:
+def _sparks_own() -> list[Path]:
+    return sorted((spark_home() / "jars").glob("*.jar"))
+
+
+def base_command(
+    java: Java, store: StoreKind | None = None, *, is_plain: bool = False
+) -> list[str]:
     """The JVM with Spark's options and class path; archive, properties and class come behind it.
 
     Args:
         java: Which one.
         store: The object store that tables are in; None for file systems.
+        is_plain: Whether it has Spark's jars alone.
+
+    Raises:
+        BadInput: Our jars have not been fetched yet.
     """
-    jars = ":".join(map(str, class_path(store)))
+    jars = ":".join(map(str, _sparks_own() if is_plain else class_path(store)))
     modules = [o for o in MODULES if not (java.brings_own_trust and o.startswith("--add-modules"))]
     return [str(java.binary), "-cp", jars, *_HEAP, *_COMPILERS, *_DEATH, *modules]
 
@@ -236,16 +248,18 @@ class ClassArchive:
         java, *options = self._command
         dump = [java, "-Xshare:dump", f"-XX:SharedArchiveFile={draft}", *options, *_QUIET[1:]]
         try:
-            subprocess.run(
+            run(
                 [*dump, f"-XX:SharedClassListFile={self._classes}"],
+                spark_variables(os.environ),
+                ROOT,
                 check=True,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
+                stdin=DEVNULL,
+                stdout=DEVNULL,
                 timeout=_WRITING_SECONDS,
             )
             draft.replace(self.path)
             _drop_unused(self.path.parent)
-        except (OSError, subprocess.SubprocessError) as error:
+        except (OSError, SubprocessError) as error:
             print(f"no class archive: {error}", flush=True)
         finally:
             with suppress(OSError):

@@ -22,7 +22,6 @@ import json
 import logging
 import os
 import socket
-import subprocess
 import sys
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,8 +29,10 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from subprocess import DEVNULL, SubprocessError
 from typing import IO, TYPE_CHECKING, Any
 
+from tideline.children import ROOT, handed_on, run
 from tideline.errors import ServiceAway
 from tideline.launch import runtime
 from tideline.launch.java import find_java
@@ -48,7 +49,6 @@ _Start = Callable[[socket.socket], None]
 """Starts a driver on a listening socket."""
 _TRIES = 3
 """A driver that is about to end may have been found; the next one is new."""
-_PATHS = ("PYTHONPATH", "TIDELINE_CACHE", "TIDELINE_SPARK_JARS", "TIDELINE_SPARK_JOBS")
 
 
 class LocalDriver:
@@ -113,7 +113,7 @@ class LocalDriver:
         for _ in range(_TRIES):
             try:
                 answers, words = self._try(address, start, request)
-            except (OSError, subprocess.SubprocessError) as error:
+            except (OSError, SubprocessError) as error:
                 raise ServiceAway(
                     f"no Spark driver can be started or reached at {address}: {error}; nothing"
                     " moved. TIDELINE_RUNTIME names another folder for its socket"
@@ -163,14 +163,14 @@ class LocalDriver:
         descriptor = listener.fileno()
         try:
             # It forks once more, so that this process is not its parent.
-            subprocess.run(
+            run(
                 [sys.executable, program, str(descriptor), str(address), self._master, *jars],
+                {**variables, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
+                ROOT,  # it outlives the folder that it was started in
                 check=True,
-                cwd="/",  # it outlives the folder that it was started in
-                env={**variables, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
                 pass_fds=[descriptor],
                 start_new_session=True,
-                stdin=subprocess.DEVNULL,
+                stdin=DEVNULL,
                 stdout=output,
                 stderr=output,
                 timeout=runtime.SILENCE_SECONDS,
@@ -295,11 +295,7 @@ def _environment(store: StoreSettings | None) -> dict[str, str]:
     variables["LC_ALL"] = "C.UTF-8"
     if store is not None:
         variables = store.within(variables)
-    for name in _PATHS:
-        parts = variables.get(name, "").split(os.pathsep)
-        if any(parts):
-            variables[name] = os.pathsep.join(os.path.abspath(part) for part in parts if part)
-    return variables
+    return handed_on(variables)
 
 
 @contextmanager

@@ -15,6 +15,8 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tideline.children import handed_on
+
 LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 """Properties of a driver on this machine: nothing listens beyond 127.0.0.1."""
 ASKING = {
@@ -49,8 +51,6 @@ _BESIDE = (
     *("http_proxy", "https_proxy", "no_proxy", "all_proxy"),
 )
 """A process may need them; two runs that differ in them share a driver."""
-_NEVER = ("AIRFLOW_*", "_AIRFLOW_*")
-"""Not even where a site names them, or `*`: the keys of Airflow's database are there."""
 
 
 def jobs_folder() -> Path:
@@ -59,7 +59,7 @@ def jobs_folder() -> Path:
     There it is a link to the checkout's `spark_jobs/`; a wheel has the files themselves (ADR 30).
     """
     folder = os.environ.get("TIDELINE_SPARK_JOBS")
-    return Path(folder) if folder else Path(__file__).parents[1] / "spark_jobs"
+    return Path(folder).absolute() if folder else Path(__file__).parents[1] / "spark_jobs"
 
 
 def application(name: str) -> str:
@@ -100,13 +100,12 @@ def digest_of(folder: Path, files: Sequence[Path]) -> str:
 
 
 def spark_variables(variables: Mapping[str, str]) -> dict[str, str]:
-    """What a process of Spark's is started with, of this process's variables."""
+    """What a process of Spark's is started with, of this process's variables.
+
+    None of Airflow's, not even where a site names them, or `*`.
+    """
     wanted = (*_DECIDE, *_BESIDE, *_of_the_site(variables))
-    return {
-        name: value
-        for name, value in variables.items()
-        if _is_among(name, wanted) and not _is_among(name, _NEVER)
-    }
+    return handed_on({name: v for name, v in variables.items() if _is_among(name, wanted)})
 
 
 def decisive(variables: Mapping[str, str]) -> dict[str, str]:

@@ -25,7 +25,7 @@ def cache_folder() -> Path:
     """`TIDELINE_CACHE`, otherwise `tideline` in the user's cache folder (XDG Base Directory)."""
     own = os.environ.get("TIDELINE_CACHE")
     if own:
-        return Path(own)
+        return Path(own).absolute()
     shared = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(shared) / "tideline"
 
@@ -273,7 +273,7 @@ def spill_folders() -> list[PrivateFolder]:
         OSError: One cannot be made.
     """
     named = os.environ.get(SPILLS, "").split(",")
-    places = [Path(name) for name in named if name] or [Path(tempfile.gettempdir())]
+    places = [Path(name).absolute() for name in named if name] or [Path(tempfile.gettempdir())]
     for place in places:
         place.mkdir(parents=True, exist_ok=True)
     return [PrivateFolder(place) for place in places]

@@ -6,7 +6,6 @@ import logging
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import zipfile
@@ -15,8 +14,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
+from subprocess import Popen
 from typing import IO
 
+from tideline.children import start
 from tideline.errors import ServiceAway
 from tideline.launch.jars import ahead_of_spark, spark_jars
 from tideline.launch.java import find_java
@@ -48,7 +49,7 @@ log = logging.getLogger("tideline")
 _QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """JVM options for a short job: starting takes most of its time, so compile once and quickly."""
 DRIVER_OPTIONS = "spark.driver.extraJavaOptions"
-_CLASS_PATHS = ("spark.driver.extraClassPath", "spark.executor.extraClassPath")
+DRIVER_PATH, _EXECUTOR_PATH = "spark.driver.extraClassPath", "spark.executor.extraClassPath"
 _OWN_FIRST = "spark.executor.userClassPathFirst"
 DRIVER_PYTHON = "spark.pyspark.driver.python"
 _HAVE_JARS = ("local", "yarn")
@@ -183,6 +184,7 @@ def _java_options(properties: Mapping[str, str]) -> str:
 def class_paths(jars: Sequence[Path], master: str = "local") -> dict[str, str]:
     """Spark properties that put jars of ours ahead of Spark's own, and the site's behind them.
 
+    The driver's on this machine names no file of a folder that it stands in.
     A container of YARN has them in its folder before its JVM starts. Other executors fetch them
     afterwards, when a class path is no longer looked at: they are told to look there first.
 
@@ -192,9 +194,11 @@ def class_paths(jars: Sequence[Path], master: str = "local") -> dict[str, str]:
     first = ahead_of_spark(jars)
     if not first:
         return {}
-    places = os.pathsep.join([*map(str, first), *(jar.name for jar in first)])
-    site = site_properties()
-    found = {key: os.pathsep.join(filter(None, (places, site.get(key)))) for key in _CLASS_PATHS}
+    site, here, there = site_properties(), [*map(str, first)], [jar.name for jar in first]
+    found = {
+        key: os.pathsep.join(filter(None, (*places, site.get(key))))
+        for key, places in ((DRIVER_PATH, here), (_EXECUTOR_PATH, [*here, *there]))
+    }
     if not master.startswith(_HAVE_JARS):
         found[_OWN_FIRST] = site.get(_OWN_FIRST, "true")
     return found
@@ -319,7 +323,7 @@ class Child:
     """One child process at a time."""
 
     def __init__(self) -> None:
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Popen[bytes] | None = None
 
     def run(self, command: Sequence[str], environment: Mapping[str, str]) -> int:
         """Run a command to its end.
@@ -338,9 +342,8 @@ class Child:
             if not log.isEnabledFor(logging.DEBUG):
                 kept = after.enter_context(tempfile.TemporaryFile())
             output = sys.stderr.fileno() if kept is None else kept.fileno()
-            self._process = subprocess.Popen(
-                command, env=dict(environment), stdout=output, stderr=output
-            )
+            folder = after.enter_context(PrivateFolder())
+            self._process = start(command, environment, folder, stdout=output, stderr=output)
             try:
                 status = self._process.wait()
             except BaseException:

@@ -7,20 +7,24 @@ itself.
 
 from __future__ import annotations
 
+import os
 import re
-import subprocess
 import sys
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
+from subprocess import TimeoutExpired
 from tempfile import TemporaryDirectory
 
+from tideline.children import run
 from tideline.errors import BadInput, ServiceAway
 from tideline.model.decoding import SchemaUnusable, WriterSchema
 
 MAIN = "schema.proto"
 """Name of the file that nobody imports; a longer one if somebody imports one of that name."""
 _SECONDS = 60
+_VARIABLES = ("PATH", "PYTHON", "LD_", "LANG", "LC_", "HOME", "TMPDIR")
+"""How those begin that protoc's Python gets."""
 _NO_FILE = (FileExistsError, NotADirectoryError, IsADirectoryError, UnicodeEncodeError)
 """What a name or a text leads to; any other error is this machine's, and may pass."""
 _LONGEST_NAME = 200
@@ -86,13 +90,13 @@ def _compiled(folder: Path, main: str) -> bytes:
     options = ["--include_imports", f"--descriptor_set_out={out}"]
     command = [sys.executable, "-P", "-m", "grpc_tools.protoc", *paths, *options, main]
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=False
-        )
+        variables = {k: v for k, v in os.environ.items() if k.startswith(_VARIABLES)}
+        said = {"capture_output": True, "text": True, "errors": "replace"}
+        done = run(command, variables, folder.parent, timeout=_SECONDS, **said)
         if done.returncode != 0:
             raise SchemaUnusable("", f"protoc refuses it: {_first(done.stderr, folder)}")
         return out.read_bytes()
-    except subprocess.TimeoutExpired as error:
+    except TimeoutExpired as error:
         raise ServiceAway(f"protoc has not ended within {_SECONDS} s") from error
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, cast
 
@@ -99,13 +99,14 @@ _LARGEST, _COMPILABLE = "65535", "8000"
 _EVERY_SECONDS = 0.5
 
 
-def build_session(name: str | None) -> SparkSession:
+def build_session(name: str | None, settings: Mapping[str, str] = SESSION) -> SparkSession:
     """The session of this application, with Tideline's settings.
 
     If `SPARK_REMOTE` is in the environment, it is a session of that Spark Connect server.
 
     Args:
         name: Name of the application; None if spark-submit has named it.
+        settings: Of the session, where it is not a server's.
 
     Raises:
         SparkRefused: The Spark Connect server refuses the token.
@@ -116,7 +117,7 @@ def build_session(name: str | None) -> SparkSession:
     builder = SparkSession.builder
     if name is not None:
         builder = builder.appName(name)
-    for key, value in {**APPLICATION, **SESSION}.items():
+    for key, value in {**APPLICATION, **settings}.items():
         builder = builder.config(key, value)
     try:
         return builder.getOrCreate()

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-import shlex
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
+from tempfile import TemporaryFile
 from typing import Any
 
 from pyspark import SparkContext
@@ -15,20 +13,9 @@ from pyspark.sql import SparkSession
 
 from tideline.decoding.spark.expectations import refusals
 from tideline.decoding.spark.rows import typed_type
-from tideline.launch.java import find_java
-from tideline.launch.programs import log_settings
+from tideline.launch.gateway import Jvm
 from tideline.model.decoding import DecodePlan
-from tideline.spark.session import PINNED
-
-_SETTINGS = {
-    "spark.master": "local[1]",
-    "spark.ui.enabled": "false",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.memory": "512m",
-    "spark.sql.session.timeZone": "UTC",
-    **PINNED,
-}
+from tideline.spark.session import PINNED, build_session
 
 
 class LookingSpark:
@@ -36,6 +23,7 @@ class LookingSpark:
 
     def __init__(self) -> None:
         self._session: SparkSession | None = None
+        self._after = ExitStack()
         self._known: dict[tuple[object, ...], tuple[tuple[int, str], ...]] = {}
 
     def refused(self, plan: DecodePlan, *, knows_columns: bool) -> tuple[tuple[int, str], ...]:
@@ -51,51 +39,41 @@ class LookingSpark:
         asked = (plan.expect, None if columns is None else columns.json())
         if asked not in self._known:  # the streams of a fleet ask the same
             if self._session is None:
-                self._session = _start()
+                self._session = self._started()
             self._known[asked] = tuple(refusals(self._session, columns, plan.expect))
         return self._known[asked]
 
     def close(self) -> None:
         """End it, and its JVM."""
-        if self._session is not None:
-            self._session.stop()
-            gateway: Any = SparkContext._gateway
-            gateway.shutdown()
-            gateway.proc.stdin.close()
-            gateway.proc.wait()
-            SparkContext._gateway = SparkContext._jvm = None
+        self._session = None
+        self._after.close()
 
-
-def _start() -> SparkSession:
-    options = " ".join(f"-D{name}={value}" for name, value in log_settings().items())
-    settings = {**_SETTINGS, "spark.driver.extraJavaOptions": options}
-    given = [part for k, v in settings.items() for part in ("--conf", f"{k}={v}")]
-    before = dict(os.environ)
-    os.environ["JAVA_HOME"] = str(find_java().home)
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    os.environ["PYSPARK_SUBMIT_ARGS"] = f"{shlex.join(given)} pyspark-shell"
-    os.environ.pop("SPARK_REMOTE", None)
-    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # what is refused
-    try:
-        with _what_java_says():
-            return SparkSession.builder.getOrCreate()
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
-
-
-@contextmanager
-def _what_java_says() -> Iterator[None]:
-    """Keep a new JVM's warnings about itself; they are told if it does not start."""
-    ours = os.dup(2)
-    with tempfile.TemporaryFile() as kept:
-        os.dup2(kept.fileno(), 2)
+    def _started(self) -> SparkSession:
+        """A session in a JVM of ours, as a warm driver has; Spark's jars are enough for it."""
+        before = dict(os.environ)
+        os.environ.pop("SPARK_REMOTE", None)
+        logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)  # what is refused
+        words = self._after.enter_context(TemporaryFile())  # noqa: SIM115 - closed by `close`
         try:
-            yield
+            jvm = Jvm("local[1]", is_plain=True, words=words)
+            self._after.callback(_end, jvm)
+            jvm.open_gateway()
+            session = build_session("tideline", {"spark.sql.session.timeZone": "UTC", **PINNED})
+            self._after.callback(session.stop)
+            return session
         except BaseException:
-            kept.seek(0)
-            os.write(ours, kept.read())
+            words.seek(0)
+            os.write(2, words.read())
             raise
         finally:
-            os.dup2(ours, 2)
-            os.close(ours)
+            os.environ.clear()
+            os.environ.update(before)
+
+
+def _end(jvm: Jvm) -> None:
+    gateway: Any = SparkContext._gateway
+    if gateway is not None:
+        gateway.shutdown()
+    SparkContext._gateway = SparkContext._jvm = None
+    jvm.end()
+    jvm.tidy(has_worked=False)
