@@ -152,6 +152,7 @@ class AirflowClient:
         *,
         at_once: int = 1,
         reprocess: str = "none",
+        conf: Data | None = None,
     ) -> int:
         """Create a backfill of the schedule's intervals in `[start, end]`; its id.
 
@@ -161,6 +162,7 @@ class AirflowClient:
             end: Last logical date that counts, included.
             at_once: How many runs may be active.
             reprocess: What happens to runs that exist: `none`, `failed` or `completed`.
+            conf: Of the runs; it takes the place of what those had that exist.
         """
         body = BackfillPostBody(
             dag_id=dag_id,
@@ -169,7 +171,7 @@ class AirflowClient:
             max_active_runs=at_once,
             reprocess_behavior=ReprocessBehavior(reprocess),
             run_backwards=False,
-            dag_run_conf={},
+            dag_run_conf=conf or {},
         )
         return self.api(BackfillApi).create_backfill(body).id
 

@@ -1,6 +1,7 @@
 """Four kinds of users of a real Airflow, two streams, every action: the table in docs/rights.md."""
 
 import secrets
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from devstack.airflow_client import AirflowClient
 from devstack.airflow_harness import started
 from devstack.process import wait_until
-from tests.worlds.streams import closed_incidents, head
+from tests.worlds.streams import closed_incidents, head, table_version
 from tideline.errors import ServiceAway
 from tideline.wiring import open_ledger
 
@@ -187,3 +188,86 @@ def approved(client, user, stream, *, asks_again):
         return "yes"
     client.wait_for_question(stream, "asks", times=refusals() + 1)
     return REFUSED
+
+
+def cleared_by(client, user, dag_id, run_id, task_id):
+    """Clear an operation's task as somebody else; what the task says then."""
+    before = client.tasks(dag_id, run_id)[task_id]["try_number"]
+    user.clear(dag_id, run_id, [task_id])
+    wait_until(
+        lambda: client.tasks(dag_id, run_id)[task_id]["try_number"] > before, "not cleared", 60, 1.0
+    )
+    client.wait_for_run(dag_id, run_id)
+    return client.log(dag_id, run_id, task_id, before + 1)
+
+
+@pytest.mark.slow
+def test_who_asks_and_what_is_asked_come_from_one_place(harness, client, users, stack, tmp_path):
+    """Airflow's backfill puts a conf into a run of nobody; a clear leaves the name of another.
+
+    `otto` has Airflow's right for all of it, and stands in neither stream's file.
+    """
+    otto, olga = stack.airflow.client("otto"), users["olga"]
+    ready(client, "rewind")
+    client.wait_for_dag("tideline_erase")
+    client.pause("tideline_erase", False)
+    harness.create("sched", partitions=1)
+    harness.send(10, "sched")
+    topics = {"topics": [harness.topic("sched")]}
+    stream = started(
+        harness,
+        client,
+        "sched",
+        kafka=topics,
+        schedule="0 0 * * *",
+        airflow=people("admin"),
+    )
+    wait_until(lambda: client.runs("sched"), "no run on the schedule", 120, 1.0)
+    (run,) = client.runs("sched")
+    run_id, day = run["dag_run_id"], datetime.fromisoformat(run["logical_date"])
+    assert client.wait_for_run("sched", run_id) == "success"
+    before, version = open_ledger(stream).find_run(run_id), table_version(stream)
+    conf = {
+        "ranges": [
+            {"topic": harness.topic("sched"), "partition": 0, "start_offset": 3, "end_offset": 9}
+        ]
+    }
+    again = otto.backfill("sched", day, day, reprocess="completed", conf=conf)
+    client.wait_for_backfill(again)
+    assert client.run("sched", run_id)["state"] == "failed"
+    said = client.log("sched", run_id, "plan_offset_ranges", 2)
+    assert "names no user" in said
+    assert (open_ledger(stream).find_run(run_id), table_version(stream)) == (before, version)
+
+    harness.create("losses", partitions=1)
+    harness.send(10, "losses")
+    topics = {"topics": [harness.topic("losses")]}
+    section = {"approvers": ["olga"], "retries": 0}
+    stream = started(harness, client, "losses", kafka=topics, airflow=section)
+    client.trigger("losses", "lands")
+    assert client.wait_for_run("losses", "lands") == "success"
+    form = {
+        "stream": "losses",
+        "to_run": "lands",
+        "reason": "a test",
+        "confirm": "losses",
+        "accept_loss": True,
+    }
+    of_olga = ("tideline_rewind", "of-olga", "rewind_stream")
+    olga.trigger(*of_olga[:2], form)
+    assert client.wait_for_run(*of_olga[:2]) == "success"
+    harness.send(10, "losses")
+    client.trigger("losses", "lands-more")
+    assert client.wait_for_run("losses", "lands-more") == "success"
+    version = table_version(stream)
+    assert "does not say by whom" in cleared_by(client, otto, *of_olga)
+
+    keys = tmp_path / "keys.csv"
+    keys.write_text("kafka_key\nno-such-key\n")
+    erases = ("tideline_erase", "of-olga", "erase_records")
+    form = {"stream": "losses", "keys_from": str(keys), "reason": "a test"}
+    olga.trigger(*erases[:2], form)
+    client.wait_for_run(*erases[:2])
+    assert "does not say by whom" not in client.log(*erases)
+    assert "does not say by whom" in cleared_by(client, otto, *erases)
+    assert table_version(stream) == version

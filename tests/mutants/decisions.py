@@ -15,6 +15,7 @@ DETECTION = "tests/unit/test_detection.py"
 GIVEN_UP = "tests/unit/test_given_up_tables.py"
 TAKEN_OUT = "tests/steps/test_topics_taken_out.py"
 DECIDING = "tests/dags/test_deciding.py"
+RIGHTS = "tests/dags/test_who_asks.py"
 MUTANTS = (
     Mutant(
         "a form's choice is one that the class allows",
@@ -33,6 +34,36 @@ MUTANTS = (
         "    user = _sender(stream, dag_run)\n    require_approver(stream, user)",
         "    user = _sender(stream, dag_run)",
         "tests/dags/test_rights_of_tasks.py",
+    ),
+    Mutant(
+        "what a form asks for needs a person",
+        "operators is not None and (user is not None or given_in(dag_run))",
+        "operators is not None and user is not None",
+        RIGHTS,
+    ),
+    Mutant(
+        "a run that a backfill runs again names nobody",
+        "    if is_reprocessed(dag_run):\n        return None\n",
+        "",
+        RIGHTS,
+    ),
+    Mutant(
+        "a run that a backfill runs again takes no conf",
+        "if is_reprocessed(dag_run) and (given := given_in(dag_run)):",
+        "if False and (given := given_in(dag_run)):",
+        RIGHTS,
+    ),
+    Mutant(
+        "an accepted loss is decided by who sends the form",
+        "require_operator(stream, dag_run, from_form=True, decides=accept_loss)",
+        "require_operator(stream, dag_run, from_form=True)",
+        RIGHTS,
+    ),
+    Mutant(
+        "an erasure is decided by who sends the form",
+        "require_operator(stream, dag_run, from_form=True, decides=True)",
+        "require_operator(stream, dag_run, from_form=True)",
+        RIGHTS,
     ),
     Mutant(
         "rows that a refusal left in doubt are verified where the cluster answers (R6)",

@@ -33,16 +33,40 @@ ALL_OPTIONS = sorted(
 def acting_user(dag_run: Any) -> str | None:
     """The user who has triggered a run; None where nobody has.
 
-    A run that another Dag has triggered has the user of that Dag's run.
+    A run that another Dag has triggered has the user of that Dag's run. One that a backfill runs
+    again goes on naming whoever had triggered it before.
     """
+    if is_reprocessed(dag_run):
+        return None
     return getattr(dag_run, "triggering_user_name", None) or None
 
 
-def require_operator(stream: Stream, dag_run: Any, *, from_form: bool = False) -> str | None:
-    """Make sure that whoever has triggered a run may operate on a stream.
+def given_in(dag_run: Any) -> dict[str, Any]:
+    """What is asked for in a run's conf: a form that was left as it is asks for nothing."""
+    conf = getattr(dag_run, "conf", None) or {}
+    return {key: value for key, value in conf.items() if value not in (None, "", [], {}, False)}
 
-    `from_form`: the run's form has named the stream, and not the Dag's author. Then somebody has to
-    be known who has filled it in.
+
+def is_reprocessed(dag_run: Any) -> bool:
+    """Whether Airflow's backfill has taken over a run that was there before.
+
+    It may have put another person's conf into it. The run id still says what it was created for.
+    """
+    is_of_backfill = getattr(dag_run, "run_type", None) == "backfill"
+    return is_of_backfill and not dag_run.run_id.startswith("backfill__")
+
+
+def require_operator(
+    stream: Stream, dag_run: Any, *, from_form: bool = False, decides: bool = False
+) -> str | None:
+    """Make sure that who asks for something may have it: the right of every run and operation.
+
+    A run that asks for nothing of its own needs nobody: a schedule, an asset's event. What a form
+    asks for needs a person who has filled it in.
+
+    Args:
+        from_form: Whether the run's form has named the stream, and not the Dag's author.
+        decides: Whether it is also a decision about losses.
 
     Returns:
         The user; None where nobody has triggered the run.
@@ -51,10 +75,15 @@ def require_operator(stream: Stream, dag_run: Any, *, from_form: bool = False) -
         NotEntitled: They may not, or nobody is known who might.
     """
     operators = stream.airflow.operators
-    user = acting_user(dag_run) if operators is None or not from_form else _sender(stream, dag_run)
-    if operators is not None and user is not None and user not in operators:
-        raise _refused(stream, f"user {user} is not among airflow.operators of its file", user)
-    return user
+    user = acting_user(dag_run)
+    if operators is not None and (user is not None or given_in(dag_run)):
+        _known(stream, user)
+        if user not in operators:
+            problem = f"user {user} is not among airflow.operators of its file"
+            raise _refused(stream, problem, user)
+    if operators is not None and from_form:
+        _sender(stream, dag_run)
+    return require_decider(stream, dag_run) if decides else user
 
 
 def require_decider(stream: Stream, dag_run: Any) -> str | None:
@@ -79,13 +108,17 @@ def _sender(stream: Stream, dag_run: Any) -> str:
     Raises:
         NotEntitled: Nobody is known who has.
     """
-    user = acting_user(dag_run)
-    if user is None:
-        raise _refused(stream, "Airflow names no user who has triggered this run", user)
+    user = _known(stream, acting_user(dag_run))
     # A cleared run goes on naming the user who triggered it, whoever has cleared it.
     if (getattr(dag_run, "clear_number", None) or 0) > 0:
         problem = "this run was cleared, and Airflow does not say by whom: trigger a new one"
         raise _refused(stream, problem, user)
+    return user
+
+
+def _known(stream: Stream, user: str | None) -> str:
+    if user is None:
+        raise _refused(stream, "Airflow names no user who has triggered this run", user)
     return user
 
 

@@ -12,7 +12,6 @@ from airflow.sdk import Asset, AssetAlias, BaseOperator
 from tideline.airflow.approval import (
     NOBODY,
     acting_user,
-    require_approver,
     require_decider,
     require_operator,
 )
@@ -194,15 +193,14 @@ class RewindStream(BaseOperator):
                     " stream's name once more. Nothing has moved"
                 )
             stream = find_stream(form["stream"], self.folder)
-            by = require_operator(stream, dag_run, from_form=True)
+            accept_loss = form.get("accept_loss", False)
+            by = require_operator(stream, dag_run, from_form=True, decides=accept_loss)
             asked = RewindRequest(
                 to_run=form["to_run"],
                 reason=form["reason"],
                 by=by or NOBODY,
-                accept_loss=form.get("accept_loss", False),
+                accept_loss=accept_loss,
             )
-            if asked.accept_loss:
-                require_approver(stream, by)
             with open_run(stream, "rewind", RunRequest(by=asked.by)) as run:
                 rewind = rewind_stream(run, asked)
         if rewind is None:
@@ -385,8 +383,7 @@ def _people(streams: Collection[Stream], dag_run: Any, named: Collection[str]) -
     people, others = list[str | None](), list[str]()
     for stream in streams:
         try:
-            people.append(require_operator(stream, dag_run, from_form=True))
-            require_approver(stream, people[-1])
+            people.append(require_operator(stream, dag_run, from_form=True, decides=True))
         except NotEntitled as error:
             if stream.stream in named:
                 raise

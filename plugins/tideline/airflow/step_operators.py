@@ -24,7 +24,7 @@ from airflow.sdk.exceptions import (
     DownstreamTasksSkipped,
 )
 
-from tideline.airflow.approval import require_operator
+from tideline.airflow.approval import given_in, is_reprocessed, require_operator
 from tideline.airflow.telemetry import measured_step, traced_step
 from tideline.contract.shapes import Shape
 from tideline.errors import BadInput, ServiceAway, TidelineError
@@ -39,6 +39,7 @@ from tideline.model.decoding import DecodeRecord
 from tideline.model.incident import with_entries
 from tideline.model.request import FORM, RunRequest, make_window, read_form
 from tideline.model.run import RunRecord
+from tideline.model.wording import first_few, key_shown
 from tideline.stream.stream import Stream
 from tideline.wiring import find_store, open_run
 
@@ -53,7 +54,8 @@ def airflow_run(
     """A task's run: its user may operate, the lane is leased, errors are `translated_errors`."""
     with translated_errors():
         dag_run = context["dag_run"]
-        request = replace(request_of(dag_run), by=require_operator(stream, dag_run))
+        by = require_operator(stream, dag_run)
+        request = replace(request_of(dag_run), by=by)
         with open_run(stream, dag_run.run_id, request, spark) as run:
             run.can_ask = True  # Airflow has a form: `approve` can wait for its answer
             if plan_only(context):  # stores nothing: no lease, and nothing to measure
@@ -113,8 +115,7 @@ def plan_only(context: Any) -> bool:
 def request_of(dag_run: Any, form: Collection[str] = FORM) -> RunRequest:
     """What is asked of a run: its form, or the data interval of a backfill's run.
 
-    When a backfill reprocesses a scheduled run, Airflow changes that run's type to `backfill`. The
-    run id still says what the run was created for.
+    A run that a backfill reprocesses has what it was created for, and nothing of the backfill's.
 
     Args:
         form: Keys of the Dag's form.
@@ -122,8 +123,14 @@ def request_of(dag_run: Any, form: Collection[str] = FORM) -> RunRequest:
     Raises:
         BadInput: The form or a backfill's conf has a key or a value that is not allowed.
     """
+    if is_reprocessed(dag_run) and (given := given_in(dag_run)):
+        keys = first_few(map(key_shown, given))
+        raise BadInput(
+            f"run {dag_run.run_id}: a backfill runs it again: got {keys} in its conf; allowed:"
+            " nothing. Trigger a new run with it"
+        )
     asked = read_form(dag_run.conf or {}, now(), form)
-    if dag_run.run_type != "backfill" or not dag_run.run_id.startswith("backfill__"):
+    if dag_run.run_type != "backfill" or is_reprocessed(dag_run):
         return asked
     if asked.lane == "backfill":
         others = [key for key in form if key not in ("from", "to", "ranges")]
