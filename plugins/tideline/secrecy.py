@@ -12,8 +12,11 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tideline.model.wording import bare, told
+
 _SECRET_KEY = re.compile(
-    r"pass|secret|token|keytab|jaas|credential|private|(?:account|access)_key|keyfile",
+    r"pass|secret|token|keytab|jaas|credential|private|(?:account|access|api)[_-]?key|keyfile"
+    r"|(?<![a-z])sig(?:nature)?(?![a-z])",
     re.IGNORECASE,
 )
 _SHORTEST_LINE = 16
@@ -26,6 +29,12 @@ _NAMED = re.compile(
     re.IGNORECASE,
 )
 """A key and its value, as properties, addresses and JSON have them."""
+_HEADER = re.compile(
+    r"\b((?:set-)?cookie|x-[\w-]*(?:key|secret|signature|token)[\w-]*)(\s{0,5}:\s{0,5})\S+"
+    r"|\b(basic|bearer)(\s{1,5})[\w.~+/=-]{8,}",
+    re.IGNORECASE,
+)
+"""A header of a request as somebody repeats it, whose value may be a login."""
 _LOGIN = re.compile(
     r"(?<!abfs)(?<!abfss)://[^/\s'\"]*@|abfss?://[^/\s'\"@]*:|://[^/\s'\"]*@[^/\s'\"]*@"
     r"|-----BEGIN "
@@ -78,9 +87,14 @@ def without(text: str, secrets: Iterable[str | None]) -> str:
         text: May be of any length.
         secrets: As they may stand in it; one that is part of another does not spoil that.
     """
-    text = _NAMED.sub(r"\1***", text)
+    text = _HEADER.sub(r"\1\2\3\4***", _NAMED.sub(r"\1***", text))
     long = sorted({s for s in secrets if s and len(s) >= _SHORTEST}, key=len, reverse=True)
     return re.sub("|".join(map(re.escape, long)), "***", text) if long else text
+
+
+def told_without(text: str, secrets: Iterable[str | None] = (), most: int = 500) -> str:
+    """A text of somebody else's as `told` shows it, with secrets taken out."""
+    return told(without(text[: 100 * most], secrets), most)
 
 
 def may_hold_secret(text: str) -> bool:
@@ -90,5 +104,5 @@ def may_hold_secret(text: str) -> bool:
 
 def without_login(text: str) -> str:
     """A text with everything taken out that may be a login in an address, for messages."""
-    text = re.sub(r"://[^/\s'\"]*[@:][^/\s'\"]*", "://***", text)
-    return re.sub(r"[^/\s'\",]+@", "***@", text)
+    text = re.sub(r"://[^/\s'\"]*[@:][^/\s'\"]*", "://***", bare(text))
+    return re.sub(r"[^\s'\",]*@[^\s'\",]*", "***", text)

@@ -7,6 +7,7 @@ TOKENS = "tests/integration/test_kafka_tokens.py"
 SETTINGS = "tests/unit/test_kafka_settings.py"
 KAFKA_ANSWERS = "tests/unit/test_kafka_answers.py"
 IDENTITIES = "tests/unit/test_identities.py"
+WORDS = "tests/unit/test_words_of_others.py"
 MUTANTS = (
     Mutant(
         "errors that TLS has wrapped are looked at",
@@ -40,7 +41,7 @@ MUTANTS = (
     ),
     Mutant(
         "secrets are taken out of others' texts",
-        'without(text, (str(self.properties.get(name) or "") for name in _SECRETS))',
+        "told_without(text, [*given, *map(quote_plus, given), login], _LONGEST_TEXT)",
         "text",
         REFUSALS,
     ),
@@ -189,8 +190,8 @@ MUTANTS = (
     ),
     Mutant(
         "what is secret by its key is left out of texts",
-        'text = _NAMED.sub(r"\\1***", text)',
-        "pass",
+        '_NAMED.sub(r"\\1***", text)',
+        "text",
         "tests/unit/test_secrecy.py",
     ),
     Mutant(
@@ -267,9 +268,45 @@ MUTANTS = (
     ),
     Mutant(
         "what was observed makes no line of a form",
-        'return kept_reason(" ".join(text.split()))',
-        "return kept_reason(text)",
+        "    return told(text, LONGEST_REASON)",
+        "    return text",
         "tests/unit/test_approval.py",
+    ),
+    Mutant(
+        "no query, user or fragment of an address is shown",
+        "return _ADDRESS.sub(_bare_address, text)",
+        "return text",
+        WORDS,
+    ),
+    Mutant(
+        "what a service repeats of a request's headers is masked",
+        '_HEADER.sub(r"\\1\\2\\3\\4***", ',
+        "(",
+        WORDS,
+    ),
+    Mutant(
+        "no text of others commands a terminal",
+        'kept_reason(" ".join(bare(text[: 100 * most]).split()))',
+        '" ".join(bare(text[: 100 * most]).split())',
+        WORDS,
+    ),
+    Mutant(
+        "no answer is unpacked",
+        "response.iter_raw()",
+        "response.iter_bytes()",
+        WORDS,
+    ),
+    Mutant(
+        "an unknown key that may be a secret is not named",
+        'error["type"] == "extra_forbidden" and not _is_word(where, model)',
+        "False",
+        "tests/unit/test_misplaced_secrets.py",
+    ),
+    Mutant(
+        "a login that goes in clear is warned of",
+        "if found.tells_in_clear and not _is_here(url):",
+        "if False:",
+        WORDS,
     ),
     Mutant(
         "a table inside another one keeps its files",

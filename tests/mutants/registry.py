@@ -37,19 +37,19 @@ MUTANTS = (
     ),
     Mutant(
         "a message is short whatever it is about",
-        "return what if len(what) <= _LONGEST_MESSAGE else",
-        "return what if True else",
+        "return told(what, _LONGEST_MESSAGE) + end",
+        "return what",
         f"{CONNECTIONS}::test_a_message_is_short_whatever_it_is_about",
     ),
     Mutant(
         "an answer is bounded in size",
-        "if len(body) > LARGEST_ANSWER_BYTES:",
+        "if len(found) > most_bytes:",
         "if False:",
         CONNECTIONS,
     ),
     Mutant(
         "an answer is bounded in time",
-        "if time.monotonic() - began > self._answer_seconds:",
+        "if time.monotonic() - began > self._seconds:",
         "if False:",
         CONNECTIONS,
     ),

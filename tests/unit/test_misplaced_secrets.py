@@ -15,7 +15,9 @@ from tideline.launch.target import connect_url, spark_master
 from tideline.ledger.connection import ledger_url
 from tideline.registry.connecting import registry_settings
 from tideline.store.settings import store_settings
+from tideline.stream.contents import contents_of
 from tideline.stream.files import parse_stream
+from tideline.stream.parsing import parse
 from tideline.stream.stream import Stream
 
 SECRET = "hunter2canary"
@@ -53,6 +55,25 @@ FILES = {
     "no address": GOOD.replace("/data/lake", f"me:{SECRET}@lake"),
     "a typed table": DECODED.replace("/data/lake/orders_decoded", f"s3a://K:{SECRET}@lake/d"),
     "a quarantine": DECODED.replace("/data/lake/orders_quarantine", f"s3a://K:{SECRET}@lake/q"),
+    "a short address with a signature": GOOD.replace(
+        "/data/lake/orders", f"abfss://c@a.dfs.core.windows.net/o?sig={SECRET}"
+    ),
+    "a signature of Amazon's": GOOD.replace(
+        "/data/lake/orders", f"s3a://lake/o?X-Amz-Expires=9&X-Amz-Signature={SECRET}"
+    ),
+    "a long address, whose end is a key": GOOD.replace(
+        "/data/lake/orders", f"s3a://lake/{'o' * 100}?api_key={SECRET}"
+    ),
+    "a query that names nothing": GOOD.replace("/data/lake/orders", f"gs://lake/o?{SECRET}"),
+    "a fragment": GOOD.replace("/data/lake/orders", f"gs://lake/o#{SECRET}"),
+    "a password with an @ in it": GOOD.replace("[orders]", f"['p@ss:{SECRET}']"),
+    "a password with more in it": GOOD.replace("[orders]", f"['p@ss, {SECRET}/x y']"),
+    "an unknown key's own name": GOOD + f"{SECRET}: 1\n",
+    "an unknown key's own name, below": GOOD.replace("table:", f"table:\n  {SECRET}: 1"),
+    "a name of a fleet's topic": (
+        f"fleet: f\ntopics: [a]\nnames: {{a: 'p@ss:{SECRET}'}}\nstream:\n"
+        '  stream: "{name}"\n  kafka: {connection: k}\n  table: {uri: "/lake/{name}"}\n'
+    ),
     "a schedule": GOOD + f"schedule: https://me:{SECRET}@host\n",
 }
 
@@ -61,8 +82,9 @@ FILES = {
 def test_a_stream_file_with_a_secret_is_refused_without_showing_it(name):
     """The message stands in Airflow's notes, in logs and in a terminal."""
     with pytest.raises(StreamFileError) as refused:
-        parse_stream(FILES[name], "orders.yaml")
-    assert SECRET not in f"{refused.value.message} {refused.value.problems}"
+        contents_of(parse(FILES[name], "orders.yaml"))
+    assert SECRET not in f"{refused.value.message} {refused.value.facts}"
+    assert "orders.yaml:" in refused.value.message
 
 
 SHAPES = {

@@ -71,6 +71,7 @@ class UnityServer:
         self.tables: dict[str, dict[str, Any]] = {}
         self.headers: list[str | None] = []
         self.refuses: int | None = None
+        self.answers: Callable[[BaseHTTPRequestHandler], None] | None = None
         server = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -86,6 +87,9 @@ class UnityServer:
 
             def do_GET(self) -> None:
                 server.headers.append(self.headers.get("Authorization"))
+                if server.answers is not None:
+                    server.answers(self)
+                    return
                 if server.refuses is not None:
                     self._answer(server.refuses, {"error_code": "UNAUTHENTICATED"})
                     return

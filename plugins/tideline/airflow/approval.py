@@ -14,7 +14,7 @@ from typing import Any
 from tideline.errors import BadInput, NotEntitled
 from tideline.model.incident import Incident, class_entry
 from tideline.model.verdicts import POLICIES, VERDICTS, valid_choices
-from tideline.model.wording import first_few, kept_reason, shown
+from tideline.model.wording import LONGEST_REASON, first_few, shown, told
 from tideline.stream.stream import Stream
 
 NOBODY = "airflow"
@@ -204,7 +204,7 @@ def _verbatim(text: str) -> str:
 
 
 def _line(text: str) -> str:
-    return kept_reason(" ".join(text.split()))
+    return told(text, LONGEST_REASON)
 
 
 def choices_from(options: Iterable[str], incidents: Iterable[Incident]) -> Mapping[str, str]:

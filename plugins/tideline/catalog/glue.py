@@ -22,6 +22,7 @@ class Glue:
 
     def __init__(self, options: Mapping[str, str | None], account: str | None = None) -> None:
         self._options = options
+        self.secrets = (options.get("aws_secret_access_key"), options.get("aws_session_token"))
         self._of = {} if account is None else {"CatalogId": account}
 
     @cached_property

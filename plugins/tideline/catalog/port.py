@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from tideline.model.catalog import CatalogEntry, TableName
+from tideline.secrecy import told_without
 
 SECONDS = 3.0
 """How long one answer may take."""
@@ -13,9 +14,13 @@ STREAM = "tideline.stream"
 """Property of a table that names its stream, for people."""
 
 
-def said_by_client(error: Exception) -> str:
-    """What an exception of a client's says, in a line."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:500]}"
+def said_by_client(error: Exception, catalog: object = None) -> str:
+    """What an exception of a client's says, in a line.
+
+    Args:
+        catalog: Whose secrets it may repeat: a service may quote the headers that it was sent.
+    """
+    return f"{type(error).__name__}: {told_without(str(error), getattr(catalog, 'secrets', ()))}"
 
 
 class SchemaMissing(Exception):

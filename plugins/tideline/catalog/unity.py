@@ -9,19 +9,24 @@ Requests, below `/api/2.1/unity-catalog`:
 
 from __future__ import annotations
 
+import json
+from contextlib import closing
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
 
-import httpx
-
 from tideline.catalog.port import SECONDS, STREAM, SchemaMissing
 from tideline.errors import AccessRefused
 from tideline.model.catalog import EXTERNAL, CatalogEntry, TableName
-from tideline.registry.client import trust
+from tideline.registry.client import LARGEST_ANSWER_BYTES, trust
 from tideline.registry.connecting import RegistrySettings
+from tideline.registry.http import Answer, Http
 
 _API = "/api/2.1/unity-catalog"
+
+
+class UnityFailed(Exception):
+    """It has not done what was asked for."""
 
 
 class Unity:
@@ -33,39 +38,37 @@ class Unity:
 
     def __init__(self, settings: RegistrySettings) -> None:
         self._settings = settings
+        self.secrets = (settings.token, settings.password)
 
-    def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> httpx.Response:
+    def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Answer:
         known = self._settings
-        headers = {} if known.token is None else {"Authorization": f"Bearer {known.token}"}
-        with httpx.Client(
-            headers=headers,
-            auth=(known.login, known.password or "") if known.login else None,
-            verify=trust(known),
-            timeout=SECONDS,
-            trust_env=not known.tells_in_clear,
-        ) as client:
-            return client.request(method, f"{known.url}{_API}{path}", json=body)
+        with closing(Http(known, SECONDS, "application/json", trust(known))) as http:
+            return http.ask(f"{_API}{path}", LARGEST_ANSWER_BYTES, method, body)
 
-    def _raise_for(self, answer: httpx.Response) -> None:
+    def _raise_for(self, answer: Answer) -> None:
         """Raise what an answer says; a login that is refused is so however often it is tried."""
-        if answer.status_code in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+        settings = self._settings
+        said = f"{answer.status} {settings.without_secrets(answer.reason)}"
+        if answer.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
             raise AccessRefused(
-                f"connection {self._settings.connection}: {self._settings.url} answers"
-                f" {answer.status_code} {answer.reason_phrase}: its token or login is refused, or"
-                " lacks a right on the catalog"
+                f"connection {settings.connection}: {settings.url} answers {said}: its token or"
+                " login is refused, or lacks a right on the catalog"
             )
-        answer.raise_for_status()
+        if answer.target is not None:
+            said = f"{said}, a redirect to {answer.target}, which is not followed"
+        if answer.status != HTTPStatus.OK:
+            raise UnityFailed(f"{settings.url} answers {said}")
 
     def find(self, name: TableName) -> CatalogEntry | None:
         """As of `CatalogPort`."""
         answer = self._ask("GET", f"/tables/{quote(str(name))}")
-        if answer.status_code == HTTPStatus.NOT_FOUND:
+        if answer.status == HTTPStatus.NOT_FOUND:
             schema = ".".join(name.path[:-1])
-            if self._ask("GET", f"/schemas/{quote(schema)}").status_code == HTTPStatus.NOT_FOUND:
+            if self._ask("GET", f"/schemas/{quote(schema)}").status == HTTPStatus.NOT_FOUND:
                 raise SchemaMissing
             return None
         self._raise_for(answer)
-        found = answer.json()
+        found = json.loads(answer.body)
         kind = str(found.get("table_type", "")).lower()
         return CatalogEntry(
             found.get("storage_location"),
@@ -93,6 +96,6 @@ class Unity:
             },
         )
         taken = (HTTPStatus.BAD_REQUEST, HTTPStatus.CONFLICT)
-        if answer.status_code in taken and "ALREADY_EXISTS" in answer.text:
+        if answer.status in taken and b"ALREADY_EXISTS" in answer.body:
             return  # whoever it was: the name is read back
         self._raise_for(answer)

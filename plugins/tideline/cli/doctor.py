@@ -327,14 +327,15 @@ def _catalog(run: RunContext) -> str:
     section, connect = run.stream.catalog, run.connect_catalog
     assert section is not None
     assert connect is not None
+    catalog = connect()
     try:
-        entry = connect().find(TableName.of(section.name))
+        entry = catalog.find(TableName.of(section.name))
     except SchemaMissing as error:
         raise BadInput("there is no such schema; create it") from error
     except TidelineError:
         raise
     except Exception as error:  # of a client of somebody else's
-        raise ServiceAway(said_by_client(error)) from error
+        raise ServiceAway(said_by_client(error, catalog)) from error
     if entry is None:
         return "nothing has that name yet: the first run makes it"
     if (wrong := judged(section.name, run.stream.table.uri, entry)) is not None:

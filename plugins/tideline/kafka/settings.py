@@ -7,14 +7,15 @@ read files or reach other hosts through client plug-ins (CVE-2025-27817).
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote_plus, urlsplit
 
 from tideline.connections import refuse_missing_files, refuse_others, refused, required
 from tideline.errors import ConnectionMissing
-from tideline.secrecy import mask, without
+from tideline.secrecy import mask, told_without
 
 _EXAMPLE = '{"conn_type": "kafka", "extra": {"bootstrap.servers": "host:9092"}}'
 _SECURITY = "org.apache.kafka.common.security"
@@ -137,6 +138,7 @@ _WITHOUT_EFFECT = ("group.id", "auto.offset.reset", "enable.auto.commit")
 ALLOWED = (*_FOR_PYTHON, *_TOKENS, *_FETCHING, *_OURS, *_WITHOUT_EFFECT)
 _NUMBERS = ("request.timeout.ms", "default.api.timeout.ms", *_FETCHING)
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_LONGEST_TEXT = 1500
 _SECRETS = ("sasl.password", "ssl.key.password", "sasl.oauthbearer.client.secret")
 _FILES = (
     "ssl.ca.location",
@@ -269,8 +271,12 @@ class KafkaSettings:
         return tuple(f"connection {self.connection}: {warning}" for warning in found)
 
     def without_secrets(self, text: str) -> str:
-        """A text of somebody else's, with our secrets taken out."""
-        return without(text, (str(self.properties.get(name) or "") for name in _SECRETS))
+        """A text of somebody else's in a line, with our secrets taken out."""
+        given = [str(self.properties.get(name) or "") for name in _SECRETS]
+        client = str(self.properties.get("sasl.oauthbearer.client.id") or "")
+        encoded = quote_plus if self.encodes_client else str
+        login = b64encode(f"{encoded(client)}:{encoded(given[-1])}".encode()).decode()
+        return told_without(text, [*given, *map(quote_plus, given), login], _LONGEST_TEXT)
 
     @property
     def patience_seconds(self) -> float:

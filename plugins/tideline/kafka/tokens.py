@@ -26,7 +26,6 @@ from tideline.kafka.refusals import Refusal
 from tideline.kafka.settings import ENDPOINT, TOKEN_SECONDS, KafkaSettings
 
 _LONGEST_ANSWER = 1 << 20
-_LONGEST_TEXT = 300
 _UNSAID_LIFETIME_SECONDS = 60
 _LATER = (408, 425, 429)
 """With every 5xx: the endpoint may answer otherwise later (RFC 9110, section 15.5)."""
@@ -87,7 +86,7 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]
             answer = None
         said = answer if isinstance(answer, dict) else {}
         if status in _LATER or status >= 500:
-            raise TokenEndpointAway(f"{self._name}: HTTP {status}")
+            raise self._away(f"HTTP {status}")
         if status != 200:
             raise self._refused(f"HTTP {status}{_reason(said)}")
         token = said.get("access_token")
@@ -110,10 +109,9 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]
                 raise self._refused(str(error), "certificate") from error
             if error.reason == "WRONG_VERSION_NUMBER":
                 raise self._refused("it does not speak TLS, so https is wrong") from error
-            raise TokenEndpointAway(f"{self._name}: {error}") from error
+            raise self._away(str(error)) from error
         except (OSError, http.client.HTTPException) as error:
-            said = f"{type(error).__name__}: {error}"
-            raise TokenEndpointAway(f"{self._name}: {said}") from error
+            raise self._away(f"{type(error).__name__}: {error}") from error
 
     def _connection(self) -> http.client.HTTPConnection:
         url = urlsplit(self._url)
@@ -164,7 +162,11 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]
         return None if value is None else str(value)
 
     def _refused(self, text: str, cause: Any = "authentication") -> TokenRefused:
-        return TokenRefused(Refusal(cause, f"{self._name}: {text}"))
+        said = self._settings.without_secrets(f"{self._name}: {text}")
+        return TokenRefused(Refusal(cause, said))
+
+    def _away(self, text: str) -> TokenEndpointAway:
+        return TokenEndpointAway(self._settings.without_secrets(f"{self._name}: {text}"))
 
 
 def _seconds(lifetime: Any) -> float:
@@ -190,8 +192,7 @@ def _read(answer: http.client.HTTPResponse) -> bytes:
 def _reason(answer: dict[str, Any]) -> str:
     """What an error's answer says (RFC 6749, section 5.2)."""
     said = [str(answer[key]) for key in ("error", "error_description") if answer.get(key)]
-    text = " ".join(": ".join(said).split())
-    return f": {text[:_LONGEST_TEXT]}" if text else ""
+    return f": {': '.join(said)}" if said else ""
 
 
 def check_msk_iam(connection: str) -> None:

@@ -16,6 +16,7 @@ from tideline.errors import TidelineError
 from tideline.landing.context import RunContext, log, now
 from tideline.model.catalog import CatalogFinding, NamedTable, TableName
 from tideline.model.maintenance import TableRole
+from tideline.model.wording import told
 from tideline.rules.catalog import due, judged, remembered
 from tideline.stream.settings import Catalog
 from tideline.stream.stream import tables_of
@@ -82,7 +83,7 @@ def _looked(
             for role, (name, uri) in wanted.items():
                 found[role] = _named(catalog, role, name, uri, stream)
         except Exception as error:  # whatever it is: a name never ends a run
-            missed[0] = said_by_client(error)
+            missed[0] = said_by_client(error, catalog)
 
     thread = Thread(target=look, daemon=True)
     thread.start()
@@ -117,7 +118,8 @@ def _named(catalog: CatalogPort, role: TableRole, name: str, uri: str, stream: s
         return _found(role, name, uri, "catalog_away", f"{name} was made, and is not there")
     if (wrong := judged(name, uri, entry)) is not None:
         return _found(role, name, uri, *wrong)
-    return NamedTable(role, name, uri, entry.table_id, now())
+    table_id = None if entry.table_id is None else told(entry.table_id, 200)
+    return NamedTable(role, name, uri, table_id, now())
 
 
 def _found(role: TableRole, name: str, uri: str, finding: CatalogFinding, text: str) -> NamedTable:

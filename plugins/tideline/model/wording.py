@@ -17,6 +17,7 @@ _NO_TEXT = re.compile(
 )
 """What no store keeps alike, or what shows a text otherwise than it is: control characters other
 than tab and new line, halves of characters, and changes of direction."""
+_ADDRESS = re.compile(r"(\w[\w+.-]{0,20}://)([^\s'\"<>]*)")
 _SHORT = Repr()
 _SHORT.maxstring = _SHORT.maxother = 70
 _SHORT.maxlevel = 3
@@ -37,12 +38,39 @@ def first_few(items: Iterable[object], most: int = 5, separator: str = ", ") -> 
     return f"{separator.join(map(str, every[:most]))}{more}"
 
 
+def bare(text: str) -> str:
+    """A text without what may be a login or a key in its addresses: users, queries, fragments."""
+    return _ADDRESS.sub(_bare_address, text)
+
+
+def _bare_address(found: re.Match[str]) -> str:
+    scheme, rest = found[1], found[2]
+    place = re.split("[?#]", rest, maxsplit=1)[0]
+    end = "?***" if len(place) < len(rest) else ""
+    host, slash, path = place.partition("/")
+    is_plain = "@" not in host or (scheme.startswith("abfs") and ":" not in host)
+    user = "" if is_plain and host.count("@") < 2 else "***@"
+    return f"{scheme}{user}{host.rpartition('@')[2] if user else host}{slash}{path}{end}"
+
+
+def told(text: str, most: int = 500) -> str:
+    """A text of somebody else's in one line: bounded, with nothing that commands a terminal.
+
+    Whatever a broker, a store, a registry, a catalog or an endpoint says is shown by this alone.
+
+    Args:
+        most: Characters.
+    """
+    return kept_reason(" ".join(bare(text[: 100 * most]).split()))[:most]
+
+
 def shown(value: object, most: int = 80) -> str:
     """A value that somebody gave, as `repr` shows it, but never long and never too deep.
 
     Args:
         most: Characters.
     """
+    value = bare(value) if isinstance(value, str) else value
     try:
         text = _SHORT.repr(value)
     except ValueError:  # a number with more digits than Python prints

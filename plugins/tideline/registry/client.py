@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 import ssl
-import time
 from types import TracebackType
 from typing import Any, Literal
 from urllib.parse import quote
@@ -24,7 +23,9 @@ import httpx
 
 from tideline.errors import RegistryAway, RegistryMisused, RegistryRefused, TidelineError
 from tideline.model.decoding import WriterSchema
+from tideline.model.wording import told
 from tideline.registry.connecting import RegistrySettings
+from tideline.registry.http import AnswerTooLarge, AnswerTooSlow, Http
 from tideline.registry.port import FORMATS, SubjectVersion
 from tideline.registry.references import Document, Unresolvable, resolved
 
@@ -52,16 +53,13 @@ _OTHER_PROTOCOL = (
     "WRONG_VERSION_NUMBER",
 )
 """OpenSSL's reasons for a peer without TLS, or with another version of it."""
-_LONGEST_TEXT, _LONGEST_MESSAGE = 500, 1_500
+_LONGEST_MESSAGE = 1_500
 _NO_SEGMENTS = (".", "..")
 """No address can name these: they stand for other places of a path (RFC 3986, section 3.3)."""
 
 
 class SchemaRegistry:
     """`RegistryPort` on a real registry; a context manager that closes its connections.
-
-    Redirects are refused, not followed: they would carry login or token to another address. A
-    proxy reads what is sent in clear: none is asked where that holds a secret.
 
     Args:
         settings: Where it is, and how to log in.
@@ -73,20 +71,7 @@ class SchemaRegistry:
 
     def __init__(self, settings: RegistrySettings, answer_seconds: float = ANSWER_SECONDS) -> None:
         self._settings = settings
-        self._answer_seconds = answer_seconds
-        # Without "identity", a small answer could unpack to any size.
-        headers = {"Accept": _ACCEPT, "Accept-Encoding": "identity"}
-        if settings.token is not None:
-            headers["Authorization"] = f"Bearer {settings.token}"
-        login = (settings.login, settings.password or "") if settings.login else None
-        self._http = httpx.Client(
-            headers=headers,
-            auth=login,
-            verify=trust(settings),
-            timeout=answer_seconds,
-            follow_redirects=False,
-            trust_env=not settings.tells_in_clear,
-        )
+        self._http = Http(settings, answer_seconds, _ACCEPT, trust(settings))
 
     def __enter__(self) -> SchemaRegistry:
         return self
@@ -198,42 +183,33 @@ class SchemaRegistry:
         """The answer's JSON; None for a 404 with one of these error codes."""
         settings = self._settings
         try:
-            status, body, target = self._get(path)
+            found = self._http.ask(path, LARGEST_ANSWER_BYTES)
+        except AnswerTooLarge as error:
+            raise _misused(settings, f"{path}: {error}") from None
+        except AnswerTooSlow as error:
+            raise _away(settings, f"{path}: {error}") from None
         except httpx.HTTPError as error:
             raise _by_error(settings, path, error) from None
         except httpx.InvalidURL as error:
-            raise _misused(settings, f"{_bounded(settings, path)}: no address: {error}") from None
-        if target is not None:
-            raise _misused(settings, f"{path} is redirected to {target}, which is not followed")
+            raise _misused(
+                settings, f"{settings.without_secrets(path)}: no address: {error}"
+            ) from None
+        if found.target is not None:
+            target = f"{path} is redirected to {found.target}, which is not followed"
+            raise _misused(settings, target)
+        status = found.status
         try:
-            answer = json.loads(body)
+            answer = json.loads(found.body)
         except (ValueError, RecursionError):
             if status != 200:
-                raise _by_status(settings, path, status, body.decode(errors="replace")) from None
+                raise _by_status(settings, path, status, found.body) from None
             raise _misused(settings, f"{path}: the answer is no JSON") from None
         if status == 200:
             return answer
         code = answer.get("error_code") if isinstance(answer, dict) else None
         if status == 404 and code in unknown:
             return None
-        raise _by_status(settings, path, status, body.decode(errors="replace"))
-
-    def _get(self, path: str) -> tuple[int, bytes, str | None]:
-        """Status, body, and where a redirect leads; the answer is bounded in size and in time."""
-        began, body = time.monotonic(), bytearray()
-        with self._http.stream("GET", f"{self._settings.url}{path}") as response:
-            if response.is_redirect:
-                target = response.headers.get("location", "nowhere").partition("?")[0]
-                return response.status_code, b"", self._settings.without_secrets(target)
-            for chunk in response.iter_bytes():
-                body += chunk
-                if len(body) > LARGEST_ANSWER_BYTES:
-                    most = f"{LARGEST_ANSWER_BYTES:,} bytes"
-                    raise _misused(self._settings, f"{path}: the answer has more than {most}")
-                if time.monotonic() - began > self._answer_seconds:
-                    most = f"{self._answer_seconds:g} s"
-                    raise _away(self._settings, f"{path}: the answer takes more than {most}")
-            return response.status_code, bytes(body), None
+        raise _by_status(settings, path, status, found.body)
 
 
 def trust(settings: RegistrySettings) -> ssl.SSLContext:
@@ -252,9 +228,10 @@ def trust(settings: RegistrySettings) -> ssl.SSLContext:
     return context
 
 
-def _by_status(settings: RegistrySettings, asked: str, status: int, said: str) -> TidelineError:
+def _by_status(settings: RegistrySettings, asked: str, status: int, body: bytes) -> TidelineError:
     """The error that an answer other than 200 stands for."""
-    what = f"{asked} was answered {status}: {_bounded(settings, said)}"
+    said = settings.without_secrets(body.decode(errors="replace"))
+    what = f"{asked} was answered {status}: {said}"
     if status in _PASSING or status >= 500:
         return _away(settings, what)
     if status == 401:
@@ -271,7 +248,7 @@ def _by_error(settings: RegistrySettings, asked: str, error: httpx.HTTPError) ->
     Everything else may pass: a connection that is cut says nothing, since the registry may be
     restarting.
     """
-    what = f"{asked}: {type(error).__name__}: {_bounded(settings, str(error))}"
+    what = f"{asked}: {type(error).__name__}: {settings.without_secrets(str(error))}"
     if isinstance(error, httpx.RemoteProtocolError) and "illegal status line" in str(error):
         return _refused(settings, "protocol", what)
     beneath: BaseException | None = error
@@ -320,8 +297,5 @@ def _where(settings: RegistrySettings) -> str:
 
 def _cut(what: str) -> str:
     """A text with names of the registry's in it, which may be of any length."""
-    return what if len(what) <= _LONGEST_MESSAGE else f"{what[:_LONGEST_MESSAGE]} ..."
-
-
-def _bounded(settings: RegistrySettings, text: str) -> str:
-    return settings.without_secrets(" ".join(text.split()))[:_LONGEST_TEXT]
+    end = " ..." if len(what) > _LONGEST_MESSAGE else ""
+    return told(what, _LONGEST_MESSAGE) + end

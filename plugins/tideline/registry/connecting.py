@@ -6,14 +6,18 @@ allowed in the extra: with any other, a connection would seem to ask for what no
 
 from __future__ import annotations
 
+import logging
 from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 from tideline.connections import Connection, refuse_missing_files, refuse_others, refused, required
-from tideline.secrecy import without
+from tideline.secrecy import told_without
+
+log = logging.getLogger("tideline")
 
 _EXAMPLE = '{"conn_type": "http", "host": "https://registry:8081"}'
 ALLOWED = ("token", "path", "ca", "certificate", "key", "verify")
@@ -54,9 +58,9 @@ class RegistrySettings:
         return self.url.startswith("http:") and bool(self.login or self.token)
 
     def without_secrets(self, text: str) -> str:
-        """A text of somebody else's, with our secrets taken out."""
+        """A text of somebody else's in a line, with our secrets taken out."""
         login = f"{self.login}:{self.password or ''}".encode() if self.login else b""
-        return without(text, (b64encode(login).decode(), self.password, self.token))
+        return told_without(text, (b64encode(login).decode(), self.password, self.token))
 
 
 def registry_settings(connection_id: str) -> RegistrySettings:
@@ -90,7 +94,19 @@ def read_settings(connection: str, given: Connection) -> RegistrySettings:
     if password and not login:
         raise refused(connection, "login", "missing", "required by the password")
     files = {name: extra.get(name) for name in _FILES}
-    return RegistrySettings(connection, url, login or None, password, token, verify=verify, **files)
+    login = login or None
+    found = RegistrySettings(connection, url, login, password, token, verify=verify, **files)
+    if found.tells_in_clear and not _is_here(url):
+        log.warning("connection %s: its login goes to %s in clear; use https", connection, url)
+    return found
+
+
+def _is_here(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _check_extra(connection: str, extra: Mapping[str, Any]) -> None:

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 
 from tideline.model.catalog import EXTERNAL, CatalogEntry, CatalogFinding, NamedTable
 from tideline.model.maintenance import TableRole
+from tideline.model.wording import told
 
 _KNOWN_FOR = timedelta(hours=1)
 _DOUBTED_FOR = timedelta(minutes=10)
@@ -39,14 +40,15 @@ def judged(name: str, uri: str, entry: CatalogEntry) -> tuple[CatalogFinding, st
         entry: What the catalog says of the name.
     """
     if entry.kind != EXTERNAL or entry.format != "delta":
-        what = f"{entry.kind} of format {entry.format or 'none'}"
+        what = f"{told(entry.kind, 50)} of format {told(entry.format, 50) or 'none'}"
         return "catalog_not_ours", (
             f"{name} is a {what}; expected: an external Delta table. Nothing was changed. Next:"
             " drop that name, or give catalog.name another one"
         )
     if entry.location is None or normalized(entry.location) != normalized(uri):
+        place = "nothing" if entry.location is None else told(entry.location, 200)
         return "catalog_elsewhere", (
-            f"{name} points to {entry.location}; the table is {uri}. Nothing was changed. Next:"
+            f"{name} points to {place}; the table is {uri}. Nothing was changed. Next:"
             " drop that name if nobody needs it, or give catalog.name another one"
         )
     return None

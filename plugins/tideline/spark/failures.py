@@ -29,6 +29,7 @@ from tideline.model.spark_job import (
     SparkResult,
     Unreadable,
 )
+from tideline.model.wording import told
 from tideline.rules.incidents import narrow
 from tideline.spark.raw_rows import read_layers, read_ranges, to_table_rows
 from tideline.spark.session import COMMIT_PROTOCOL
@@ -120,7 +121,7 @@ def reason_of_values(error: Exception) -> str | None:
         return _said(error)
     text = str(error)
     found = None if _MAY_PASS.search(text) else _OF_A_VALUE.search(text)
-    return " ".join(found[0].split())[:500] if found else reason_at_a_record(text)
+    return told(found[0]) if found else reason_at_a_record(text)
 
 
 def _is_ours(error: Exception) -> bool:

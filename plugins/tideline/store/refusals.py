@@ -26,6 +26,8 @@ from urllib.request import getproxies, proxy_bypass
 
 from tideline.errors import StoreRefused
 from tideline.model.addresses import StoreKind, account_of, bucket_of, store_of
+from tideline.model.wording import LONGEST_REASON
+from tideline.secrecy import told_without
 from tideline.store import azure
 from tideline.store.settings import CONNECTION
 
@@ -174,7 +176,7 @@ def _by_words(uri: str, options: Mapping[str, str], text: str, status: str) -> S
 def plain_text(error: Exception) -> str:
     """What delta-rs or obstore says, in one line, without colours and internals."""
     text = _INTERNALS.split(str(error), 1)[0]
-    return " ".join(_COLOURS.sub(" ", text).split())
+    return told_without(_COLOURS.sub(" ", text), most=LONGEST_REASON)
 
 
 def refused(uri: str, options: Mapping[str, str], cause: Cause, said: str) -> StoreRefused:
@@ -193,7 +195,7 @@ def refused(uri: str, options: Mapping[str, str], cause: Cause, said: str) -> St
     at = "" if endpoint is None else f" at {endpoint}"
     return StoreRefused(
         f"{via}the object store{at} refuses {uri}, bucket {bucket}: {cause}:"
-        f" {' '.join(said.split())[:_LONGEST_TEXT]}; {advice}, then run again."
+        f" {told_without(said, most=_LONGEST_TEXT)}; {advice}, then run again."
         " Nothing has moved",
         connection=connection,
         endpoint=endpoint,

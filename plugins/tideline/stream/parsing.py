@@ -8,6 +8,7 @@ recurses until it crashes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -34,6 +35,7 @@ _SHOWN = 20
 """Problems of one file in a message."""
 _MISPLACED = ("extra_forbidden", "model_type", "model_attributes_type", "dict_type", "list_type")
 """pydantic's names of what is wrong with a value that belongs somewhere else."""
+_NOT_SHOWN = "a value that is not shown"
 Location = tuple[str | int, ...]
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -125,6 +127,8 @@ class Parsed:
         where, line = self._found(location, places)
         value = "nothing" if error["type"] == "missing" else value_shown(error["type"], given)
         allowed = f"{_allowed(model, error, location)}{told}"
+        if error["type"] == "extra_forbidden" and not _is_word(where, model):
+            where = (*where[:-1], "(a key that is not shown)")
         return Problem(self.file, line, _dotted(where) or "(file)", value, allowed)
 
     def _found(self, location: Location, places: Sequence[Location]) -> tuple[Location, int]:
@@ -329,6 +333,13 @@ def types_in(annotation: Any) -> Iterator[type]:
         yield from types_in(inner)
 
 
+def _is_word(location: Location, root: type[BaseModel]) -> bool:
+    """Whether an unknown key may be one that was meant; anything else may be a secret."""
+    name = str(location[-1])
+    is_plain = re.fullmatch(r"[A-Za-z][A-Za-z_.-]{0,40}", name) is not None
+    return is_plain or "did you mean" in did_you_mean(name, _fields_at(root, location[:-1]))
+
+
 def _dotted(location: Location) -> str:
     text = ".".join(str(part) for part in location)
     return text if len(text) <= 200 else f"{text[:197]}..."
@@ -337,10 +348,12 @@ def _dotted(location: Location) -> str:
 def value_shown(problem: str, given: Any) -> str:
     """A value as a message shows it; what stands in the wrong place may be a secret."""
     if problem in _MISPLACED:
-        return "a value that is not shown"
+        return _NOT_SHOWN
     if isinstance(given, dict | list):
         return "a mapping" if isinstance(given, dict) else "a list"
-    return without_login(shown(given))
+    if isinstance(given, str) and "@" in given and "://" not in given:
+        return _NOT_SHOWN
+    return shown(without_login(given) if isinstance(given, str) else given)
 
 
 def of_file(file: str, value: str, allowed: str, line: int = 1) -> Problem:

@@ -36,6 +36,7 @@ from tideline.model.offsets import CoordinateRange, Intervals, PartitionIdentity
 from tideline.model.plan import DamagedFile, LandedRange, Stored, WrittenRows
 from tideline.model.run import TableCommit
 from tideline.model.spark_job import SparkResult
+from tideline.model.wording import told
 from tideline.store.refusals import plain_text, refusal
 from tideline.table import ghosts
 from tideline.table.columns import (
@@ -483,7 +484,7 @@ class TargetTable:
             except OSError as error:
                 why = str(error)
                 read_bytes(table, file.path, self._options)  # if that works, it is not the store
-        why = " ".join(why.split())[:200]
+        why = told(why, 200)
         raise VerificationFailed(
             f"table {self.uri}: data file {file.path} cannot be read: {why}. No position has moved."
             " Restore the file; or take it out of the table (delete it, then DeltaTable.repair() of"

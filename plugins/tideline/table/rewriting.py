@@ -19,6 +19,7 @@ from pyarrow.fs import PyFileSystem
 from tideline.delta_io import plain_schema
 from tideline.errors import VerificationFailed
 from tideline.model.maintenance import FileMerge, TableFile
+from tideline.model.wording import told
 from tideline.table.opened import Opened
 from tideline.table.schema import COLUMNS
 from tideline.table.statistics import Coordinates, DataFile, by_identity
@@ -189,7 +190,7 @@ def _nullable(kind: pa.DataType) -> pa.DataType:
 
 
 def _damaged(table: Opened, file: TableFile, why: str) -> VerificationFailed:
-    why = " ".join(why.split())[:200]
+    why = told(why, 200)
     return VerificationFailed(
         f"table {table.table_uri}: data file {file.path} cannot be merged: {why}; nothing was"
         " committed. tideline audit FILE names every damaged file, the runbook says what to do",

@@ -1,0 +1,101 @@
+"""One client for what answers over HTTP with a login of ours: registries, Unity Catalog.
+
+An answer is bounded in size and in time, and comes as it is: a small one could unpack to any size.
+Redirects are not followed: they would carry login or token to another address. A proxy reads what
+is sent in clear: none is asked where that holds a secret.
+"""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from tideline.registry.connecting import RegistrySettings
+
+
+class AnswerTooLarge(Exception):
+    """An answer has no end, or none that anybody waits for."""
+
+
+class AnswerTooSlow(Exception):
+    """An answer has not ended in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back; all of it are somebody else's words.
+
+    Args:
+        status: Of HTTP.
+        reason: In the words of the status line.
+        body: Empty for a redirect.
+        target: Where a redirect leads; None for any other answer.
+    """
+
+    status: int
+    reason: str
+    body: bytes
+    target: str | None = None
+
+
+class Http:
+    """Asks one place; its connections are kept until `close`.
+
+    Args:
+        settings: Where it is, and how to log in.
+        seconds: How long an answer may take, from the request to its last byte.
+        accept: Which kinds of answers.
+        context: What to trust.
+    """
+
+    def __init__(
+        self, settings: RegistrySettings, seconds: float, accept: str, context: ssl.SSLContext
+    ) -> None:
+        self._settings = settings
+        self._seconds = seconds
+        headers = {"Accept": accept, "Accept-Encoding": "identity"}
+        if settings.token is not None:
+            headers["Authorization"] = f"Bearer {settings.token}"
+        self._client = httpx.Client(
+            headers=headers,
+            auth=(settings.login, settings.password or "") if settings.login else None,
+            verify=context,
+            timeout=seconds,
+            follow_redirects=False,
+            trust_env=not settings.tells_in_clear,
+        )
+        self.close: Callable[[], None] = self._client.close
+
+    def ask(
+        self, path: str, most_bytes: int, method: str = "GET", body: dict[str, Any] | None = None
+    ) -> Answer:
+        """What is answered to a request.
+
+        Args:
+            path: Below the address of the settings.
+            most_bytes: Of the answer.
+            body: Sent as JSON; None for nothing.
+
+        Raises:
+            httpx.HTTPError, httpx.InvalidURL: There is none.
+            AnswerTooLarge, AnswerTooSlow: It is not read to its end.
+        """
+        began, found = time.monotonic(), bytearray()
+        url = f"{self._settings.url}{path}"
+        with self._client.stream(method, url, json=body) as response:
+            status, reason = response.status_code, response.reason_phrase
+            if response.is_redirect:
+                target = response.headers.get("location", "nowhere").partition("?")[0]
+                return Answer(status, reason, b"", self._settings.without_secrets(target))
+            for chunk in response.iter_raw():
+                found += chunk
+                if len(found) > most_bytes:
+                    raise AnswerTooLarge(f"the answer has more than {most_bytes:,} bytes")
+                if time.monotonic() - began > self._seconds:
+                    raise AnswerTooSlow(f"the answer takes more than {self._seconds:g} s")
+            return Answer(status, reason, bytes(found))
