@@ -12,12 +12,14 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from tideline.texts import clean
+
 
 class TidelineError(Exception):
     """Base of the tree.
 
     Args:
-        message: What happened, where, expected and actual, and what to do next.
+        message: What happened, where, expected and actual, and what to do next; kept `clean`.
         facts: Machine-readable details; they become attributes.
     """
 
@@ -26,6 +28,7 @@ class TidelineError(Exception):
     retriable: ClassVar[bool] = False
 
     def __init__(self, message: str, **facts: Any) -> None:
+        message = clean(message)
         super().__init__(message)
         self.message = message
         self.facts = facts

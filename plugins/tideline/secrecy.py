@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tideline.model.wording import bare, told
+from tideline.texts import bare, told
 
 _SECRET_KEY = re.compile(
     r"pass|secret|token|keytab|jaas|credential|private|(?:account|access|api)[_-]?key|keyfile"

@@ -244,7 +244,7 @@ MUTANTS = (
     ),
     Mutant(
         "a reason is text",
-        "    if found := _NO_TEXT.search(text):",
+        "    if found := NO_TEXT.search(text):",
         "    if found := None:",
         "tests/unit/test_bounds.py",
     ),
@@ -286,8 +286,8 @@ MUTANTS = (
     ),
     Mutant(
         "no text of others commands a terminal",
-        'kept_reason(" ".join(bare(text[: 100 * most]).split()))',
-        '" ".join(bare(text[: 100 * most]).split())',
+        'return NO_TEXT.sub("\\N{REPLACEMENT CHARACTER}", bare(text))',
+        "return bare(text)",
         WORDS,
     ),
     Mutant(

@@ -14,8 +14,9 @@ from typing import Any
 from tideline.errors import BadInput, NotEntitled
 from tideline.model.incident import Incident, class_entry
 from tideline.model.verdicts import POLICIES, VERDICTS, valid_choices
-from tideline.model.wording import LONGEST_REASON, first_few, shown, told
+from tideline.model.wording import LONGEST_REASON, first_few, shown
 from tideline.stream.stream import Stream
+from tideline.texts import told
 
 NOBODY = "airflow"
 """What is recorded where Airflow names nobody: a schedule, or an asset's event."""

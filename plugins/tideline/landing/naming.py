@@ -16,10 +16,10 @@ from tideline.errors import TidelineError
 from tideline.landing.context import RunContext, log, now
 from tideline.model.catalog import CatalogFinding, NamedTable, TableName
 from tideline.model.maintenance import TableRole
-from tideline.model.wording import told
 from tideline.rules.catalog import due, judged, remembered
 from tideline.stream.settings import Catalog
 from tideline.stream.stream import tables_of
+from tideline.texts import told
 
 _MOST_SECONDS = 4.5
 _SILENT_SECONDS = 600.0

@@ -43,6 +43,7 @@ from tideline.launch.submit import (
 )
 from tideline.launch.target import SPARK_SUBMIT, private_file
 from tideline.model.spark_job import DecodeJob, SparkJob
+from tideline.store.refusals import plain_text
 
 _JOB, _RESULT = "_job.json", "_result.json"
 
@@ -143,8 +144,8 @@ class _Store:
         except (DeltaError, OSError) as error:
             raise ServiceAway(
                 f"table {self._uri}: the folder for the driver's job cannot be used:"
-                f" {type(error).__name__}: {error}; no position has moved, run again when its store"
-                " is back",
+                f" {type(error).__name__}: {plain_text(error)}; no position has moved, run again"
+                " when its store is back",
                 table=self._uri,
             ) from error
 

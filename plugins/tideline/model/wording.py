@@ -6,18 +6,13 @@ in notes of Airflow and in the ledger.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from reprlib import Repr
 
+from tideline.texts import NO_TEXT, bare
+
 LONGEST_REASON = 2000
 """Characters of a reason; it becomes part of what every task reads."""
-_NO_TEXT = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]|\r(?!\n)"
-)
-"""What no store keeps alike, or what shows a text otherwise than it is: control characters other
-than tab and new line, halves of characters, and changes of direction."""
-_ADDRESS = re.compile(r"(\w[\w+.-]{0,20}://)([^\s'\"<>]*)")
 _SHORT = Repr()
 _SHORT.maxstring = _SHORT.maxother = 70
 _SHORT.maxlevel = 3
@@ -36,32 +31,6 @@ def first_few(items: Iterable[object], most: int = 5, separator: str = ", ") -> 
     every = list(items)
     more = f" and {len(every) - most} more" if len(every) > most else ""
     return f"{separator.join(map(str, every[:most]))}{more}"
-
-
-def bare(text: str) -> str:
-    """A text without what may be a login or a key in its addresses: users, queries, fragments."""
-    return _ADDRESS.sub(_bare_address, text)
-
-
-def _bare_address(found: re.Match[str]) -> str:
-    scheme, rest = found[1], found[2]
-    place = re.split("[?#]", rest, maxsplit=1)[0]
-    end = "?***" if len(place) < len(rest) else ""
-    host, slash, path = place.partition("/")
-    is_plain = "@" not in host or (scheme.startswith("abfs") and ":" not in host)
-    user = "" if is_plain and host.count("@") < 2 else "***@"
-    return f"{scheme}{user}{host.rpartition('@')[2] if user else host}{slash}{path}{end}"
-
-
-def told(text: str, most: int = 500) -> str:
-    """A text of somebody else's in one line: bounded, with nothing that commands a terminal.
-
-    Whatever a broker, a store, a registry, a catalog or an endpoint says is shown by this alone.
-
-    Args:
-        most: Characters.
-    """
-    return kept_reason(" ".join(bare(text[: 100 * most]).split()))[:most]
 
 
 def shown(value: object, most: int = 80) -> str:
@@ -112,7 +81,7 @@ def key_shown(key: object) -> str:
 
 def kept_reason(text: str) -> str:
     """What is kept of a reason that cannot be refused any more."""
-    text = _NO_TEXT.sub("\N{REPLACEMENT CHARACTER}", text)
+    text = NO_TEXT.sub("\N{REPLACEMENT CHARACTER}", text)
     return text if len(text) <= LONGEST_REASON else f"{text[: LONGEST_REASON - 3]}..."
 
 
@@ -120,7 +89,7 @@ def reason_problem(text: str) -> str | None:
     """What is wrong with a reason; None if nothing is."""
     if len(text) > LONGEST_REASON:
         return f"got {len(text):,} characters; allowed: {LONGEST_REASON:,}"
-    if found := _NO_TEXT.search(text):
+    if found := NO_TEXT.search(text):
         return f"got the character {found[0]!a}; allowed: text, with tabs and new lines"
     return None
 

@@ -23,11 +23,11 @@ import httpx
 
 from tideline.errors import RegistryAway, RegistryMisused, RegistryRefused, TidelineError
 from tideline.model.decoding import WriterSchema
-from tideline.model.wording import told
 from tideline.registry.connecting import RegistrySettings
 from tideline.registry.http import AnswerTooLarge, AnswerTooSlow, Http
 from tideline.registry.port import FORMATS, SubjectVersion
 from tideline.registry.references import Document, Unresolvable, resolved
+from tideline.texts import told
 
 ANSWER_SECONDS = 10.0
 LARGEST_ANSWER_BYTES = 16 * 1024 * 1024

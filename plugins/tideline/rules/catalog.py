@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from tideline.model.catalog import EXTERNAL, CatalogEntry, CatalogFinding, NamedTable
 from tideline.model.maintenance import TableRole
-from tideline.model.wording import told
+from tideline.texts import told
 
 _KNOWN_FOR = timedelta(hours=1)
 _DOUBTED_FOR = timedelta(minutes=10)

@@ -29,10 +29,11 @@ from tideline.model.spark_job import (
     SparkResult,
     Unreadable,
 )
-from tideline.model.wording import told
 from tideline.rules.incidents import narrow
+from tideline.secrecy import told_without
 from tideline.spark.raw_rows import read_layers, read_ranges, to_table_rows
 from tideline.spark.session import COMMIT_PROTOCOL
+from tideline.texts import told
 
 _log = logging.getLogger("tideline")
 
@@ -159,7 +160,8 @@ def _said(error: Exception) -> str:
         )
     lines = str(error).split("\n")
     causes = [line.strip() for line in lines if line.strip().startswith("Caused by: ")]
-    return f"{type(error).__name__}: {' '.join([*lines[:2], *causes[-1:]])[:1000]}"
+    said = told_without(" ".join([*lines[:2], *causes[-1:]]), most=1000)
+    return f"{type(error).__name__}: {said}"
 
 
 def find_unreadable(spark: SparkSession, job: SparkJob, error: Exception) -> tuple[Unreadable, ...]:

@@ -36,7 +36,6 @@ from tideline.model.offsets import CoordinateRange, Intervals, PartitionIdentity
 from tideline.model.plan import DamagedFile, LandedRange, Stored, WrittenRows
 from tideline.model.run import TableCommit
 from tideline.model.spark_job import SparkResult
-from tideline.model.wording import told
 from tideline.store.refusals import plain_text, refusal
 from tideline.table import ghosts
 from tideline.table.columns import (
@@ -80,6 +79,7 @@ from tideline.table.written_files import (
     read_footer,
     refuse_other_count,
 )
+from tideline.texts import told
 
 _OF_THE_LOG, _OF_A_DISK = "Kernel error: ", "Kernel error: Io error: "
 """How delta-rs begins what it says about a table's log; an object store gives an `OSError`."""

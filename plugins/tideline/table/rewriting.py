@@ -19,10 +19,10 @@ from pyarrow.fs import PyFileSystem
 from tideline.delta_io import plain_schema
 from tideline.errors import VerificationFailed
 from tideline.model.maintenance import FileMerge, TableFile
-from tideline.model.wording import told
 from tideline.table.opened import Opened
 from tideline.table.schema import COLUMNS
 from tideline.table.statistics import Coordinates, DataFile, by_identity
+from tideline.texts import told
 
 _BATCH_BYTES = 32 * 1024 * 1024
 _MOST_ROWS = 1024

@@ -1,0 +1,44 @@
+"""Texts of others as messages show them: no login or key of an address, no command to a terminal.
+
+Every error keeps its message so (`clean`); what a store, a catalog, an endpoint says is `told`.
+"""
+
+from __future__ import annotations
+
+import re
+
+NO_TEXT = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]|\r(?!\n)"
+)
+"""What no store keeps alike, or what shows a text otherwise than it is: control characters other
+than tab and new line, halves of characters, and changes of direction."""
+_ADDRESS = re.compile(r"(\w[\w+.-]{0,20}://)([^\s'\"<>]*)")
+
+
+def bare(text: str) -> str:
+    """A text without what may be a login or a key in its addresses: users, queries, fragments."""
+    return _ADDRESS.sub(_bare_address, text)
+
+
+def _bare_address(found: re.Match[str]) -> str:
+    scheme, rest = found[1], found[2]
+    place = re.split("[?#]", rest, maxsplit=1)[0]
+    end = "?***" if len(place) < len(rest) else ""
+    host, slash, path = place.partition("/")
+    is_plain = "@" not in host or (scheme.startswith("abfs") and ":" not in host)
+    user = "" if is_plain and host.count("@") < 2 else "***@"
+    return f"{scheme}{user}{host.rpartition('@')[2] if user else host}{slash}{path}{end}"
+
+
+def clean(text: str) -> str:
+    """A text as `bare` leaves it, with nothing that commands a terminal: each error's message."""
+    return NO_TEXT.sub("\N{REPLACEMENT CHARACTER}", bare(text))
+
+
+def told(text: str, most: int = 500) -> str:
+    """A text of somebody else's, of a store or a catalog, in one line, clean and bounded.
+
+    Args:
+        most: Characters.
+    """
+    return clean(" ".join(text[: 100 * most].split()))[:most]
