@@ -9,8 +9,8 @@ EXPLAINING = "tests/steps/test_explaining.py"
 MUTANTS = (
     Mutant(
         "of two files of one stream the one that is named like it counts",
-        "return contents.fleet is not None, path.stem != stream.stream, path",
-        "return contents.fleet is not None, False, path",
+        "return contents.fleet is not None, seen, path.stem != stream.stream, path",
+        "return contents.fleet is not None, seen, False, path",
         "tests/dags/test_dags.py",
     ),
     Mutant(
@@ -117,9 +117,51 @@ MUTANTS = (
     ),
     Mutant(
         "a stream of two fleets is landed by one",
-        "mine = {name for name, file in counts.items() if file.path == path}",
-        "mine = {*counts}",
+        "if file is not None and file.path == path:",
+        "if file is not None:",
         "tests/unit/test_fleet_lists.py::test_a_stream_of_two_fleets_is_landed_by_one",
+    ),
+    Mutant(
+        "a topic that was found takes no name of a fleet",
+        "if name in contents.first_seen and name in fleets:",
+        "if False:",
+        "tests/unit/test_fleet_lists.py",
+    ),
+    Mutant(
+        "of two fleets the one that saw a topic first has it",
+        "seen = contents.first_seen.get(stream.stream, _BY_PEOPLE)",
+        "seen = _BY_PEOPLE",
+        "tests/unit/test_fleet_lists.py",
+    ),
+    Mutant(
+        "a new topic of a fleet starts a run of it by lag",
+        "files += self._new(connection, fleets, there)",
+        "pass",
+        "tests/unit/test_lag.py",
+    ),
+    Mutant(
+        "the page has one question of a kind at a time",
+        "if known is not None and not known[1].done():",
+        "if False:",
+        "tests/unit/test_page_questions.py",
+    ),
+    Mutant(
+        "the page looks through so many runs and no more",
+        "            if number == most_runs:\n",
+        "            if False:\n",
+        "tests/unit/test_looking.py",
+    ),
+    Mutant(
+        "an incident stays open while its partition has no leader",
+        "and not _is_unheard(i.finding, proposal.observation)",
+        "",
+        "tests/steps/test_halting.py",
+    ),
+    Mutant(
+        "another cluster does not say why rows of a closed run are missing",
+        "if not record.is_open and changes_after_read(run, record.plan.on_cluster):",
+        "if False:",
+        "tests/simulation/test_found.py",
     ),
     Mutant(
         "a lag that stays is told again",

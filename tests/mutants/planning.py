@@ -36,14 +36,14 @@ MUTANTS = (
     ),
     Mutant(
         "a topic that the stream file does not name is not followed (R14)",
-        "    return topic in kafka.topics\n",
-        "    return True\n",
+        "        return topic in self.topics\n\n\nclass Table",
+        "        return True\n\n\nclass Table",
         FOLLOWING,
     ),
     Mutant(
         "a pattern means whole names (R14)",
-        "re.fullmatch(kafka.topic_pattern, topic) is not None",
-        "re.match(kafka.topic_pattern, topic) is not None",
+        "return re.fullmatch(self.topic_pattern, topic) is not None\n        return topic in",
+        "return re.match(self.topic_pattern, topic) is not None\n        return topic in",
         FOLLOWING,
     ),
     Mutant(
