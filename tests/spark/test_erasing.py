@@ -252,3 +252,26 @@ def test_an_erasure_ends_where_spark_has_written_checkpoints(orders, capsys):
     assert traces_in(orders.harness.folder, PLANTED, WORD) == []
     rows = [sql(f"SELECT count(*) FROM delta.`{uri}`").collect()[0][0] for uri in uris]
     assert rows == [DeltaTable(uri).to_pyarrow_table().num_rows for uri in uris]
+
+
+@pytest.mark.slow
+def test_a_key_with_columns_that_the_record_s_key_lacks(harness, spark, capsys):
+    """By a part of it the records behind its deletes go along; by a value none is in the way."""
+    orders = Changing(harness, spark)
+    orders.current["key"] = ["key_id", "note"]
+    orders.sends(("c", 1, "euro", 1), ("c", 1, "usus", 1), ("d", 1, "euro"), (None, 1))
+    orders.sends(("c", 7, "z", 1), ("d", 7, "z"), (None, 7), ("c", 8, None, 8))
+    orders.run("one")
+    file = str(orders.harness.folder / "orders.yaml")
+
+    def living():
+        rows = DeltaTable(orders.tables["current"]).to_pyarrow_table().to_pylist()
+        return sorted((r["key_id"], r["note"]) for r in rows if not r["is_deleted"])
+
+    assert living() == [(1, "usus"), (8, None)]
+    for words in (("note=euro",), ("id=7",), ("id=8", "--whole-keys")):
+        assert main(["erase", file, "--key", *words, "--reason", "asked"]) == 0, capsys.readouterr()
+        assert main(["fold", file, "--check"]) == 0
+    assert main(["fold", file, "--anew"]) == 0
+    assert living() == [(1, "usus")]
+    assert main(["audit", file]) == 0

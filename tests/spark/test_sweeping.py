@@ -176,6 +176,45 @@ def test_a_partition_that_is_not_read_to_the_end_is_not_swept(harness, spark):
     assert ghosts(orders).rows == 0
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("which", "why"),
+    [
+        ("below its floor", r"partition 1 \[2, 3\) is in quarantine"),
+        ("the first one", r"partition 0 \[2, 3\) is in quarantine"),
+        ("a clock ahead", r"3 offsets of partition 1 are not landed"),
+        ("soon after another", r"less than 30 s before this one began"),
+    ],
+)
+def test_what_may_be_of_the_snapshot_has_to_be_decoded(harness, spark, which, why):
+    """Also right below the first record of it that is; what is set aside tells no time."""
+    orders = Changing(harness, spark, partitions=2)
+    orders.decode["expect"] = [{"name": "small", "sql": "total < 1000", "on_fail": "quarantine"}]
+    orders.decode["quarantine"] = {"max_share": 1.0}
+    if which == "a clock ahead":
+        orders.more = {"limits": {"max_records_per_partition": 3}}
+    orders.sends(*(("r", n, "a", n) for n in (1, 2)), snapshot="last", at=AT)
+    orders.sends(*(("c", n, "a", n) for n in (11, 12)), at=AT + 1000, partition=1)
+    if which == "a clock ahead":
+        orders.sends(("c", 77, "a", 5000), at=AT + 600_000, partition=1)
+    orders.run("one")
+    at = AT + (60_000 if which != "soon after another" else 2000)
+    first = 5000 if which == "the first one" else 1
+    orders.sends(("r", 1, "again", first), snapshot="first", at=at)
+    orders.sends(("r", 2, "again", 2), snapshot="true", at=at)
+    if which == "a clock ahead":
+        orders.sends(("r", 2, "again", 2), snapshot="last", at=at + 2)
+        orders.run("two")
+    bad = 5000 if which == "below its floor" else 1
+    orders.sends(("r", 11, "again", bad), snapshot="true", at=at + 1, partition=1)
+    orders.sends(*(("r", 12, "again", n) for n in (1, 2)), snapshot="true", at=at + 1, partition=1)
+    if which != "a clock ahead":
+        orders.sends(("r", 2, "again", 3), snapshot="last", at=at + 2)
+        orders.run("two")
+    with pytest.raises(BadInput, match=why):
+        ghosts(orders)
+
+
 def test_brokers_times_of_several_partitions_tell_no_beginning(harness, spark):
     """A record that was sent later may have been appended earlier in another partition."""
     orders = Changing(harness, spark, partitions=2)

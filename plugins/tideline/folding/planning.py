@@ -273,7 +273,7 @@ def _deletes(run: RunContext, state: LedgerState, layout: Layout) -> Deletes:
         deletes = replace(deletes, column="op", equals="d")
     elif "__deleted" in names:
         deletes = replace(deletes, column="__deleted", equals="true")
-    if told and (_has_events(run) or deletes.column == "__deleted"):
+    if told and deletes.column is not None:
         untold = tuple(n for n in layout.key if n not in told)
         deletes = replace(deletes, untold=untold, told=tuple(told) if untold else ())
     passes = not deletes.tombstones or bool(deletes.untold)

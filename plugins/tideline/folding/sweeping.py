@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from tideline.errors import BadInput, ServiceAway
 from tideline.folding.execution import execute
@@ -42,6 +42,7 @@ _FIRST, _LAST = ("first", "first_in_data_collection"), ("last", "last_in_data_co
 _WHOLE = ("true", *_FIRST, *_LAST)
 _TICK = timedelta(microseconds=1)
 """Of times in a table."""
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _STEP = timedelta(seconds=30)
 """So far a clock that goes back may have gone where nothing shows it."""
 
@@ -94,19 +95,20 @@ def find_ghosts(run: RunContext) -> Ghosts:
     logs = newest_logs(state.decoding.covered, plan.incarnations)
     topic_id = logs[0].topic_id
     snapshot = _snapshot(run, topic_id)
-    if snapshot is None:
-        raise BadInput(
-            f"stream {name}: no whole snapshot is decoded: no record has the mark"
-            f" {' or '.join(_LAST)}"
-        )
     floors = _floors(run, logs, snapshot)
+    if len(floors) > 1 and snapshot.began - (snapshot.before or _LONG_AGO) < _STEP:
+        raise BadInput(
+            f"stream {name}: the snapshot before ended less than {_STEP.seconds} s before this one"
+            " began: which records are of which, nobody knows. Nothing was swept. Next: have the"
+            " connector make another snapshot"
+        )
     if len(floors) > 1 and run.table.has_other("timestamp_type", _CREATE_TIME):
         raise BadInput(
             f"stream {name}: its records have the brokers' times (message.timestamp.type:"
             " LogAppendTime), which do not order those of several partitions: where the snapshot"
             " began in each, nobody knows"
         )
-    if why := _unread(run, floors, snapshot.ended) or _not_read(run, floors):
+    if why := _unread(run, floors, snapshot.ended) or _not_read(run, floors, snapshot.began):
         raise BadInput(
             f"stream {name}: since the snapshot began, {why}: its rows would look as if they were"
             " gone. Nothing was swept"
@@ -158,13 +160,32 @@ class _Snapshot:
     before: datetime | None
 
 
-def _snapshot(run: RunContext, topic_id: str) -> _Snapshot | None:
+def _snapshot(run: RunContext, topic_id: str) -> _Snapshot:
+    """The last whole snapshot.
+
+    Raises:
+        BadInput: None is decoded, or its first record is not: where it began, nobody knows.
+    """
     assert run.typed is not None
-    table = run.typed.decoded
+    table, name = run.typed.decoded, run.stream.stream
     ended = table.newest_marked(topic_id, "snapshot", _LAST, None)
     if ended is None:
-        return None
-    began = table.newest_marked(topic_id, "snapshot", _FIRST, ended) or ended
+        raise BadInput(
+            f"stream {name}: no whole snapshot is decoded: no record has the mark"
+            f" {' or '.join(_LAST)}"
+        )
+    began = table.newest_marked(topic_id, "snapshot", _FIRST, ended)
+    earlier = table.newest_marked(topic_id, "snapshot", _LAST, ended - _TICK)
+    if began is None or (earlier is not None and began <= earlier):
+        # of one row there is the last record only
+        others = table.newest_marked(topic_id, "snapshot", ("true", *_FIRST), ended)
+        if others is not None and (earlier is None or others > earlier):
+            raise BadInput(
+                f"stream {name}: the first record of the snapshot that ended at"
+                f" {ended:%Y-%m-%d %H:%M:%S} is not decoded: where it began, nobody knows. Nothing"
+                " was swept. Next: tideline redrive, if it is in quarantine; or another snapshot"
+            )
+        began = ended
     before = table.newest_marked(topic_id, "snapshot", _LAST, began - _TICK)
     return _Snapshot(began, ended, before)
 
@@ -231,12 +252,13 @@ def _lowest(
 def _unread(run: RunContext, floors: tuple[Floor, ...], ended: datetime) -> str | None:
     """What Kafka holds that may be of the snapshot and is not landed, in words; None for nothing.
 
-    A partition is read behind the snapshot once nothing is unread there, or a record is landed
-    whose time is clearly later. An open transaction counts as unread.
+    A partition is read behind the snapshot once nothing is unread there, or a record is decoded, or
+    is the next one, whose time is clearly later. An open transaction counts as unread.
 
     Raises:
         ServiceAway: Kafka is away, or a partition does not answer.
     """
+    assert run.typed is not None
     head, topic_id = run.ledger.read().head, floors[0].topic_id
     (name,) = run.stream.kafka.topics
     topic = run.kafka.observe([name], {}).topic(name)
@@ -246,30 +268,38 @@ def _unread(run: RunContext, floors: tuple[Floor, ...], ended: datetime) -> str 
         return f"topic {name} was created again, and no run has come since (tideline run FILE)"
     reached = {p.partition: p.next_offset for p in head.positions if p.topic_id == topic_id}
     places = [TopicPartition(name, p.partition) for p in topic.partitions]
-    later = run.kafka.offsets_at(ended + _STEP, places)
+    firsts = run.kafka.offsets_at(ended + _STEP, places)
+    decoded = run.typed.decoded.first_since(ended + _STEP)
+    later = {log.partition for log in decoded if log.topic_id == topic_id}
     for place, seen in zip(places, topic.partitions, strict=True):
         if not seen.answered:
             raise ServiceAway(f"partition {place} does not answer; nothing was swept, try again")
         assert seen.high_watermark is not None
         assert seen.log_start_offset is not None
-        start = max(reached.get(place.partition, 0), seen.log_start_offset)
-        first = later[place]
-        if seen.high_watermark > start and (first is None or first.offset > start):
+        start = max(reached.get(seen.partition, 0), seen.log_start_offset)
+        first = firsts[place]
+        is_read = seen.partition in later or (first is not None and first.offset == start)
+        if seen.high_watermark > start and not is_read:
             return (
-                f"{seen.high_watermark - start} offsets of partition {place.partition} are not"
+                f"{seen.high_watermark - start} offsets of partition {seen.partition} are not"
                 " landed (tideline run FILE first)"
             )
     return None
 
 
-def _not_read(run: RunContext, floors: tuple[Floor, ...]) -> str | None:
-    """What is above the floors and in no typed row, in words; None for nothing."""
+def _not_read(run: RunContext, floors: tuple[Floor, ...], began: datetime) -> str | None:
+    """What may be of the snapshot, or came after it, and is in no typed row; None for nothing.
+
+    A floor is the first record that is decoded: those right below it may be the snapshot's as well,
+    down to the last one that is clearly older.
+    """
     state = run.ledger.read()
     assert run.typed is not None
+    older = run.typed.decoded.last_before(began - _STEP)
     covered, lost = state.decoding.covered, by_identity(state.head.accepted_loss)
     quarantined = run.typed.quarantine.quarantined((), None)
     above = [
-        (floor, log, max(landed[0].start_offset, floor.offset if log == floor.identity else 0))
+        (floor, log, max(landed[0].start_offset, min(older.get(log, -1) + 1, floor.offset)))
         for floor in floors
         for log, landed in state.head.covered.items()
         if (log.topic_id, log.partition) == (floor.topic_id, floor.partition)

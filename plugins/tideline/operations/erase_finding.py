@@ -270,6 +270,9 @@ def find_records(
             break
         found |= older.others
     told |= claimed
+    if state.folding.deletes is not None and state.folding.deletes.untold:
+        told |= (behind := _behind(tables, state, told))
+        found |= {*behind}
     keyless = sum(told.get(place) is None for place in found - {*bad})
     left = {**bad, **_dropped(tables, state, {*bad})} if asked.keys else {}
     left = {place: record for place, record in left.items() if place not in found}
@@ -299,6 +302,18 @@ def find_records(
         len(others) - len(whole),
         frozenset(had),
     )
+
+
+def _behind(
+    tables: ByRole, state: LedgerState, told: Mapping[Place, bytes | None]
+) -> dict[Place, bytes | None]:
+    """Records without a value right behind found ones, with their raw key, which is the same.
+
+    They follow a delete: without it they would be one that does not tell its row.
+    """
+    after = {(log, offset + 1): key for (log, offset), key in told.items() if key is not None}
+    rows = _raw_at(tables, ranges_of({*after} - {*told}, state.head), "key", "value")
+    return {p: r["key"] for p, r in rows.items() if r["value"] is None and r["key"] == after[p]}
 
 
 def _told_by_raw_keys(

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
 from tideline.landing.context import RunContext
 from tideline.ledger.state import LedgerState
@@ -85,12 +86,15 @@ def histories(
         return Histories()
     mine: dict[Values, set[Place]] = defaultdict(set)
     others: dict[Values, set[Place]] = defaultdict(set)
-    for row in typed.decoded.rows_at(ranges_of(found, state.head), key):
-        mine[tuple(row[n] for n in key)].add(place_of(row))
-    keyless = sum(len(places) for values, places in mine.items() if None in values)
-    keys = [values for values in mine if None not in values]
-    for row in typed.decoded.rows_with(texts_of(keys, key), (*COORDINATES, *key)):
-        if (place := place_of(row)) not in found:
+    passes = folding.deletes is not None and folding.deletes.passes
+    read = (*key, *(["is_tombstone"] if passes else []))  # such a record is of no row
+    for row in typed.decoded.rows_at(ranges_of(found, state.head), read):
+        if not row.get("is_tombstone"):
+            mine[tuple(row[n] for n in key)].add(place_of(row))
+    keyless = sum(len(places) for values, places in mine.items() if {*values} == {None})
+    keys = [values for values in mine if {*values} != {None}]
+    for row in typed.decoded.rows_with(texts_of(keys, key), (*COORDINATES, *read)):
+        if (place := place_of(row)) not in found and not row.get("is_tombstone"):
             others[tuple(row[n] for n in key)].add(place)
     names = {c.source: c.name for c in folding.columns}
     own = [names.get(n, n) for n in key]
@@ -139,12 +143,14 @@ def _one(offset: int) -> OffsetRange:
     return OffsetRange(offset, offset + 1)
 
 
-def texts_of(keys: Iterable[Values], names: Sequence[str]) -> list[dict[str, str]]:
+def texts_of(keys: Iterable[Values], names: Sequence[str]) -> list[dict[str, Any]]:
     """Keys as `rows_with` takes them."""
     return [dict(zip(names, map(_text, values), strict=True)) for values in keys]
 
 
-def _text(value: object) -> str:
+def _text(value: object) -> str | None:
+    if value is None:
+        return None
     if isinstance(value, bytes):
         return value.hex()
     return f"{value:f}" if isinstance(value, Decimal) else str(value)

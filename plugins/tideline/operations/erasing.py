@@ -373,10 +373,10 @@ def erase(run: RunContext, tables: Tables, asked: EraseRequest) -> ErasePlan:
 
 def _refuse_risen(older: Histories, keys: AskedKeys) -> None:
     if older.keyless or (older.moved and not keys.whole_keys):
+        whole = "" if older.keyless else " --whole-keys, for all changes of these keys; or"
         raise BadInput(
-            f"--key: {older}, since these changes are not all of theirs; allowed:"
-            f" --whole-keys, for all changes of these keys; or --key by {', '.join(older.key)}."
-            " Nothing was changed"
+            f"--key: {older}, since these changes are not all of theirs; allowed:{whole} --key by"
+            f" {', '.join(older.key)}. Nothing was changed"
         )
 
 

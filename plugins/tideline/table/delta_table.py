@@ -322,6 +322,11 @@ class TargetTable:
         with self._scanned([*COORDINATES, *([] if column is None else [column])]) as rows:
             return ghosts.first_since(rows, time, column, texts)
 
+    def last_before(self, time: datetime) -> dict[PartitionIdentity, int]:
+        """The largest offset of each log among rows before a Kafka's time."""
+        with self._scanned(COORDINATES) as rows:
+            return ghosts.last_before(rows, time)
+
     def behind_newest(
         self, until: datetime, column: str, texts: Collection[str]
     ) -> tuple[PartitionIdentity, ...]:

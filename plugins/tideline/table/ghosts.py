@@ -78,6 +78,19 @@ def first_since(
     return found
 
 
+def last_before(rows: Iterator[pa.Table], time: datetime) -> dict[PartitionIdentity, int]:
+    """The largest offset of each log among rows before a time."""
+    import pyarrow.compute as pc
+
+    found: dict[PartitionIdentity, int] = {}
+    for data in rows:
+        data = data.filter(pc.less(data["timestamp"], pa.scalar(time, data["timestamp"].type)))
+        for row in data.group_by(_LOG).aggregate([("offset", "max")]).to_pylist():
+            place = PartitionIdentity(*(row[name] for name in _LOG))
+            found[place] = max(found.get(place, 0), row["offset_max"])
+    return found
+
+
 def behind_newest(
     rows: Iterator[pa.Table], until: datetime, column: str, texts: Collection[str]
 ) -> tuple[PartitionIdentity, ...]:

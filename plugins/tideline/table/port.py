@@ -257,6 +257,13 @@ class TablePort(Protocol):
             column, texts: Only rows with one of these texts in that column; None for all.
         """
 
+    def last_before(self, time: datetime) -> dict[PartitionIdentity, int]:
+        """The largest offset of each log among rows before a Kafka's time.
+
+        Args:
+            time: UTC-aware; exclusive.
+        """
+
     def behind_newest(
         self, until: datetime, column: str, texts: Collection[str]
     ) -> tuple[PartitionIdentity, ...]:

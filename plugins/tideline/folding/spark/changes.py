@@ -110,9 +110,10 @@ def _says_deleted(plan: FoldPlan) -> Column:
     """Whether a change event says by itself that its row is gone."""
     if plan.has_truncates:
         return F.coalesce(F.col("op") == "d", F.lit(False))
-    if plan.deletes.column != "__deleted":
+    name = plan.deletes.column
+    if name is None or (name != "__deleted" and not plan.deletes.told):
         return F.lit(False)
-    return F.coalesce(F.col("__deleted").cast("string") == plan.deletes.equals, F.lit(False))
+    return F.coalesce(F.col(name).cast("string") == plan.deletes.equals, F.lit(False))
 
 
 def _deletes(plan: FoldPlan) -> Column:
