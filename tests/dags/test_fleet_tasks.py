@@ -53,9 +53,10 @@ class World:
             try_number=1,
             get_first_reschedule_date=lambda _: None,
             xcom_push=self.left.__setitem__,
-            xcom_pull=lambda key, **_: self.left.get(key),
+            xcom_pull=lambda key, **_: key == "looked" or self.left.get(key),
+            get_ti_count=self.count,
         )
-        run = SimpleNamespace(run_id="run-1", conf={}, run_type="manual")
+        run = SimpleNamespace(run_id="run-1", dag_id="herd", conf={}, run_type="manual")
         self.context = {"dag_run": run, "ti": self.task}
 
     def batch(self, *_, **given):
@@ -72,12 +73,17 @@ class World:
             find_run=lambda _: None, find_decoding=lambda _: None, find_fold=lambda _: None
         )
 
-    def lands(self, shard, shards=4):
-        task = LandShard(task_id="land_shard", file="f", shard=shard, shards=shards)
-        task.execute(self.context)
+    def count(self, *, states, **of):
+        assert of == {"dag_id": "herd", "task_ids": ["land_shard"], "run_ids": ["run-1"]}
+        assert {"null", "running", "up_for_reschedule"} <= {*states}
+        assert "removed" not in states
+        return 4
 
-    def tells(self, shard=0, shards=4):
-        TellShard(task_id="tell_shard", file="f", shard=shard, shards=shards).execute(self.context)
+    def lands(self, shard):
+        LandShard(task_id="land_shard", file="f", shard=shard).execute(self.context)
+
+    def tells(self, shard=0):
+        TellShard(task_id="tell_shard", file="f", shard=shard).execute(self.context)
 
 
 @pytest.fixture
@@ -94,6 +100,16 @@ def test_a_run_lands_by_the_number_of_shards_that_it_began_with(world):
     assert sorted(world.asked) == sorted(NAMES)
     assert world.told == world.asked
     assert world.given["only_left"] is False
+
+
+def test_a_look_that_has_failed_turns_the_run_red(world):
+    """Once what is known has landed: a topic that nobody took up lands nowhere."""
+    world.task.xcom_pull = lambda **_: None
+    with pytest.raises(AirflowFailException, match="discover_topics has not ended well"):
+        world.lands(0)
+    with pytest.raises(DownstreamTasksSkipped):
+        world.lands(1)
+    assert len(world.asked) == sum(shard_of(stream(n), 4) < 2 for n in NAMES)
 
 
 def test_what_a_failed_shard_has_landed_is_told_by_the_other_task(world):

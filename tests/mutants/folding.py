@@ -341,8 +341,8 @@ MUTANTS = (
     ),
     Mutant(
         "sweep: a partition that is not read to the snapshot's end is refused",
-        "if why := _unread(run, floors, snapshot.ended) or _not_read(run, floors):",
-        "if why := _not_read(run, floors):",
+        "if why := _unread(run, floors, snapshot.ended) or _not_read(run, floors, snapshot.began):",
+        "if why := _not_read(run, floors, snapshot.began):",
         f"{SWEEP}::test_a_partition_that_is_not_read_to_the_end_is_not_swept",
     ),
     Mutant(

@@ -75,7 +75,7 @@ MUTANTS = (
     ),
     Mutant(
         "a run lands by the number of shards that it began with",
-        "mine = (s for s in contents.streams if shard_of(s, self.shards) == self.shard)",
+        "mine = (s for s in contents.streams if shard_of(s, shards) == self.shard)",
         "mine = (s for s in contents.streams if shard_of(s, contents.fleet.shards) == self.shard)",
         "tests/dags/test_fleet_tasks.py",
     ),

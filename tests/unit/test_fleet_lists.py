@@ -15,6 +15,7 @@ from tideline.stream.files import (
     contents_in,
     find_fleet,
     find_stream,
+    find_streams,
     read_file,
     read_fleet,
     read_stream,
@@ -129,6 +130,49 @@ def test_a_topic_called_like_a_fleet_takes_nothing_from_it(write, tmp_path, monk
         find_stream("all", tmp_path)
     assert find_stream("pay", tmp_path).kafka.connection == "other"
     assert discover(lab).refused == ()  # they are in the list, and stay a problem of the fleet
+
+
+def test_of_three_topics_that_meet_the_first_one_stays(tmp_path):
+    """Also where the second one stands between them, and is the last to come."""
+    path = tmp_path / "shop.yaml"
+    path.write_text(
+        "fleet: shop\ntopic_pattern: '.*'\nnames: {a: x, b: x, c: x}\n"
+        "stream: {stream: '{name}', table: {uri: '/lake/{topic}'}}\n"
+    )
+    known = None
+    for day in range(3):
+        there = dict.fromkeys("acb"[: day + 1], ID)
+        known = seen_again(known, "shop", there, NOW + timedelta(day))
+    keep_topics(read_file(path).fleet, path, known)
+    assert read_fleet(path).topics == ("a",)
+
+
+def test_a_list_is_missed_where_names_and_overrides_name_topics_that_are_gone(
+    tmp_path, monkeypatch
+):
+    """Addresses tell no topic there; the file itself does."""
+    path = tmp_path / "shop.yaml"
+    path.write_text(
+        "fleet: shop\ntopic_pattern: 's.*'\nnames: {s.orders.v2: orders}\n"
+        f"stream: {{stream: '{{name}}', table: {{uri: '{tmp_path}/{{name}}'}}}}\n"
+    )
+    keep_topics(read_file(path).fleet, path, seen_again(None, "shop", {"s.orders.v2": ID}, NOW))
+    stream = read_stream(path, "orders")
+    open_ledger(stream).update(lambda s: replace(s, head=replace(s.head, live_runs=1)))
+    (tmp_path / "shop.topics.json").unlink()
+    monkeypatch.setattr(discovery, "_found", lambda *_: {"s.new": ID})
+    with pytest.raises(BadInput, match="stream orders has a ledger"):
+        discover(path)
+
+
+def test_a_pattern_counts_topics_whose_name_is_another_s(write, tmp_path):
+    """An erasure would leave their tables out, and say nothing."""
+    write("all", "pay", "x")
+    (tmp_path / "pay.yaml").write_text(
+        "stream: pay\nkafka: {topics: [pay], connection: other}\ntable: {uri: /lake/pay}\n"
+    )
+    with pytest.raises(BadInput, match="topics of fleets have no stream: 1"):
+        find_streams("*", tmp_path)
 
 
 def test_who_saw_a_topic_first_has_it(write):

@@ -12,7 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import DAG, AssetAlias, BaseOperator, CronDataIntervalTimetable
+from airflow.sdk import (
+    DAG,
+    AssetAlias,
+    BaseOperator,
+    CronDataIntervalTimetable,
+    TaskInstanceState,
+)
 from airflow.sdk.exceptions import (
     AirflowException,
     AirflowFailException,
@@ -47,7 +53,11 @@ _LANDED = AssetAlias("tideline/fleet")
 """The outlet of all shards: which tables get rows is known when they have."""
 _SHOWN = 20
 """Errors in a task's message."""
-LAND, TELL = "land_shard", "tell_shard"
+LOOK, LAND, TELL = "discover_topics", "land_shard", "tell_shard"
+_LOOKED = "looked"
+"""What a look that has found nothing wrong leaves."""
+_IN_A_RUN = ["null", *(s.value for s in TaskInstanceState if s != TaskInstanceState.REMOVED)]
+"""States of tasks that a run still has: after a clear it may have fewer than it began with."""
 _TOLD = "landed"
 """What a shard that fails leaves for `TELL`: streams that its run has landed all the same."""
 
@@ -77,16 +87,14 @@ def build_fleet_dag(contents: FileContents, path: Path, folder: str | Path | Non
         schedule=schedule,
         **settings_of(template),
     ) as dag:
-        look = DiscoverTopics(task_id="discover_topics", file=str(path))
+        look = DiscoverTopics(task_id=LOOK, file=str(path))
         if fleet.shards is not None:
             numbers, given = list(range(fleet.shards)), {"file": str(path), "outlets": [_LANDED]}
             # Topics that are known land also where nobody can say whether there are new ones.
-            land = LandShard.partial(
-                task_id=LAND, shards=fleet.shards, trigger_rule="all_done", **given
-            ).expand(shard=numbers)
-            tell = TellShard.partial(task_id=TELL, shards=fleet.shards, retries=0, **given)
+            lands = LandShard.partial(task_id=LAND, trigger_rule="all_done", **given)
+            tell = TellShard.partial(task_id=TELL, retries=0, **given)
             # As a teardown it follows whatever becomes of landing, and the run is what landing is.
-            look >> land >> tell.expand(shard=numbers).as_teardown()
+            look >> lands.expand(shard=numbers) >> tell.expand(shard=numbers).as_teardown()
     return dag
 
 
@@ -127,6 +135,7 @@ class DiscoverTopics(BaseOperator):
             self.log.info("%s", found)
         if problems:
             raise AirflowFailException(first_few(problems, _SHOWN, "\n"))
+        context["ti"].xcom_push(_LOOKED, True)
         if found is None:
             return None
         changes = {"new": found.new, "gone": found.gone, "back": found.back}
@@ -139,18 +148,24 @@ class ShardOperator(BaseOperator):
     Args:
         file: Path of the fleet's file.
         shard: Number of the shard, from 0.
-        shards: How many there are in this run, whatever the file says by now.
     """
 
-    def __init__(self, *, file: str, shard: int, shards: int, **arguments: Any) -> None:
+    def __init__(self, *, file: str, shard: int, **arguments: Any) -> None:
         super().__init__(**arguments)
         self.file = file
         self.shard = shard
-        self.shards = shards
 
-    def streams_of(self, contents: FileContents) -> dict[str, Stream]:
-        """The streams of this shard, by name."""
-        mine = (s for s in contents.streams if shard_of(s, self.shards) == self.shard)
+    def streams_of(self, contents: FileContents, context: Any) -> dict[str, Stream]:
+        """The streams of this shard, by name.
+
+        How many shards there are only the run says: Airflow has made its tasks of the Dag that was
+        parsed before, and this process has parsed the file as it is now.
+        """
+        run = context["dag_run"]
+        shards = context["ti"].get_ti_count(
+            dag_id=run.dag_id, task_ids=[LAND], run_ids=[run.run_id], states=_IN_A_RUN
+        )
+        mine = (s for s in contents.streams if shard_of(s, shards) == self.shard)
         return {stream.stream: stream for stream in mine}
 
 
@@ -181,15 +196,18 @@ class LandShard(ShardOperator):
             only_left=task.try_number > 1 or task.get_first_reschedule_date(context) is not None,
             tell=publish_run,
         )
-        mine = self.streams_of(contents)
+        mine = self.streams_of(contents, context)
         runs = _not_entitled(mine.values(), dag_run)
         barred = {run.stream for run in runs}
         for run in self._batch.run([s for name, s in mine.items() if name not in barred]):
             runs.append(run)
             self.log.info("%s", run)
         problems = [str(problem) for problem in contents.problems] if self.shard == 0 else []
-        if not contents.is_discovered:
-            problems.append(f"{self.file}: no topics are known: discover_topics has not ended well")
+        if self.shard == 0 and not task.xcom_pull(task_ids=LOOK, key=_LOOKED):
+            problems.append(
+                f"{self.file}: {LOOK} has not ended well, its log says why: new topics may be left"
+                " out. Clear it with what follows, once that is mended"
+            )
         told = [run for run in runs if run.has_landed]
         task.xcom_push(_TOLD, [run.stream for run in told])
         task.xcom_push("return_value", {"streams": len(runs), "summary": _told(runs, problems)})
@@ -213,7 +231,7 @@ class TellShard(ShardOperator):
         if names is not None and not names:
             raise AirflowSkipException("nothing was landed")
         with translated_errors():
-            for name, stream in self.streams_of(read_fleet(self.file)).items():
+            for name, stream in self.streams_of(read_fleet(self.file), context).items():
                 if names is not None and name not in names:
                     continue
                 ledger = open_ledger(stream)

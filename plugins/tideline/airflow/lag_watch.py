@@ -42,7 +42,7 @@ from tideline.rules.lag import (
 )
 from tideline.rules.reset_detection import blocked_by
 from tideline.stream.contents import FileContents, known_topics, with_topics
-from tideline.stream.files import StreamFile
+from tideline.stream.files import StreamFile, taken_names
 from tideline.stream.folder import StreamsFolder
 from tideline.stream.stream import Stream
 from tideline.wiring import open_ledger
@@ -137,9 +137,10 @@ class LagWatch:
         """Ask one cluster, and the ledgers of streams that seem to be behind; it never raises."""
         files, fleets = list(files), self._finding.get(connection, ())
         streams = [*(f.stream for f in files), *(f.template for f in fleets if f.template)]
-        self._next[connection] = self._clock() + min(
-            s.trigger.poll_seconds for s in streams if s.trigger is not None
-        )
+        polls = [s.trigger.poll_seconds for s in streams if s.trigger is not None]
+        if not polls:  # nobody asks any more
+            return {}
+        self._next[connection] = self._clock() + min(polls)
         there = dict[str, str]()
         try:
             if any(s.kafka.topic_pattern is not None for s in streams) or fleets:
@@ -187,12 +188,14 @@ class LagWatch:
                 taken = {t.name for t in known.topics} if known is not None else set()
                 listed = seen_again(known, fleet.fleet, found, datetime.now(UTC))
                 more = with_topics(contents, listed)
-                others = self._folder.streams()
+                others = taken_names(more, Path(path))
             except Exception as error:
                 self._failed(connection, error, fleet.fleet)
                 continue
+            if len(found) > fleet.max_topics:
+                continue  # a look takes none of them up, and says why
             for topic, stream in zip(more.topics, more.streams, strict=True):
-                if topic not in taken and stream.stream not in others:
+                if topic not in taken and topic not in others:
                     yield StreamFile(stream, Path(path), fleet)
 
     def _cluster(self, connection: str) -> KafkaCluster:

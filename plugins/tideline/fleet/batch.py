@@ -315,10 +315,10 @@ class Batch:
     def _state_of(self, error: TidelineError) -> State:
         """What a stream ends with.
 
-        Only who holds a live lane lands what this run would have: a window, or a run that others
-        have changed meanwhile, has to come again.
+        Only who holds a live lane lands what this run would have. A window has to come again, a run
+        that others have changed meanwhile, and one that waits for a backfill's or an erasure's end.
         """
-        if isinstance(error, StreamBusy) and "lease" in error.facts:
+        if isinstance(error, StreamBusy) and error.facts.get("lease") == "live":
             return "busy" if self._request.lane == "live" else "retry"
         if isinstance(error, Halted):
             return "halted"

@@ -102,7 +102,7 @@ def _refuse_lost(contents: FileContents, found: Mapping[str, str]) -> None:
     """
     fleet, file = contents.fleet, contents.parsed.file
     assert fleet is not None
-    gone = dict.fromkeys(_named_beside(contents), "")
+    gone = dict.fromkeys((*_named_beside(contents), *fleet.names, *fleet.overrides), "")
     topics = seen_again(None, fleet.fleet, {**gone, **found}, now())
     streams = with_topics(contents, topics).streams
     ran = next((s.stream for s in streams if open_ledger(s).read().version >= 0), None)

@@ -84,6 +84,14 @@ class LedgerHistory:
             raise StreamBusy(f"the ledger was put back, it has no head {key} any more; run again")
         return self._load(Head, kept[-1])
 
+    def closed_plan(self, run_id: str, plan_id: str) -> RunRecord | None:
+        """A run as it was closed with a plan, which may not be its last one; None if it was not."""
+        for entry in reversed(list(self.store.history("run", run_id))):
+            record = self._load(RunRecord, entry)
+            if record.plan is not None and record.plan.plan_id == plan_id:
+                return record
+        return None
+
     def rewinds(self) -> list[Rewind]:
         """Every rewind, the unfinished one included, in their order."""
         newest = {e.key: e for e in self.store.history("rewind")}

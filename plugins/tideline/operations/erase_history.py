@@ -86,15 +86,15 @@ def histories(
         return Histories()
     mine: dict[Values, set[Place]] = defaultdict(set)
     others: dict[Values, set[Place]] = defaultdict(set)
-    passes = folding.deletes is not None and folding.deletes.passes
-    read = (*key, *(["is_tombstone"] if passes else []))  # such a record is of no row
+    lacks = folding.deletes is not None and bool(folding.deletes.untold)
+    read = (*key, *(["is_tombstone"] if lacks else []))  # such a record is of no row
     for row in typed.decoded.rows_at(ranges_of(found, state.head), read):
-        if not row.get("is_tombstone"):
+        if not (lacks and row["is_tombstone"]):
             mine[tuple(row[n] for n in key)].add(place_of(row))
     keyless = sum(len(places) for values, places in mine.items() if {*values} == {None})
     keys = [values for values in mine if {*values} != {None}]
     for row in typed.decoded.rows_with(texts_of(keys, key), (*COORDINATES, *read)):
-        if (place := place_of(row)) not in found and not row.get("is_tombstone"):
+        if (place := place_of(row)) not in found and not (lacks and row["is_tombstone"]):
             others[tuple(row[n] for n in key)].add(place)
     names = {c.source: c.name for c in folding.columns}
     own = [names.get(n, n) for n in key]

@@ -184,7 +184,7 @@ async def _from_history(
     while not is_mine:
         asked, is_mine = sources.ask(name, question, kind, what)
         await asyncio.wait([asyncio.wrap_future(asked)], timeout=end - clock())
-        if not asked.done():
+        if not asked.done() and is_mine:
             sources.give_up(name, asked)
         if not asked.done() or asked.cancelled():
             raise not_answered(name)

@@ -300,6 +300,10 @@ def decide_unverified_rows(
     plan_run = str(incident.plan_run_id)
     record = amended.get(plan_run) or run.ledger.find_run(plan_run, state)
     plan = record.plan if record is not None else None
+    is_of_before = plan is None or plan.plan_id != incident.plan_id
+    if is_of_before:  # the run was asked for again since, and has another plan
+        record = run.ledger.closed_plan(plan_run, str(incident.plan_id))
+        plan = record.plan if record is not None else None
     if record is None or plan is None:
         return RowsDecided(head)
     landed = find_commit(run, record, state.head)
@@ -324,7 +328,7 @@ def decide_unverified_rows(
     head = advance_head(head, whole, landed) if whole.ranges else head
     pieces = replace(plan, lane="backfill", ranges=tuple(v.planned for v in parts))
     head = advance_head(head, pieces, landed) if parts else head  # the next plan goes around them
-    return RowsDecided(head, amended=learns)
+    return RowsDecided(head, amended=None if is_of_before else learns)
 
 
 def _without_unverified(

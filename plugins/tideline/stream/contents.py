@@ -150,12 +150,13 @@ def _expanded(
             problems.append(parsed.problem("stream", shown(stream.stream), text, _TEMPLATE))
         elif stream is not None:
             streams[topic] = stream
-    for meeting in meetings(streams):
-        allowed = f"the topics {meeting.one} and {meeting.other} meet here; {_APART}"
-        told = shown(meeting.text, 200)
-        problems.append(parsed.problem(meeting.key, told, allowed, _TEMPLATE))
-        for topic in _later(topics, meeting.one, meeting.other):
-            streams.pop(topic, None)
+    while found := meetings(streams):  # of three the first and the last meet once the second is out
+        for meeting in found:
+            allowed = f"the topics {meeting.one} and {meeting.other} meet here; {_APART}"
+            told = shown(meeting.text, 200)
+            problems.append(parsed.problem(meeting.key, told, allowed, _TEMPLATE))
+            for topic in _later(topics, meeting.one, meeting.other):
+                streams.pop(topic, None)
     return streams, problems
 
 

@@ -166,7 +166,10 @@ def _every_stream(pattern: str, folder: str | Path | None) -> dict[str, Stream]:
     known = by_name(files, (path.stem for path in problems))
     unsure = {
         "files are refused": len(problems),
-        "topics of fleets have no stream": sum(len(c.problems) for c in files.values()),
+        "topics of fleets have no stream": sum(
+            len(c.problems if c.fleet is None else _without_others(c, path).problems)
+            for path, c in files.items()
+        ),
         "fleets do not know their topics yet": sum(not c.is_discovered for c in files.values()),
         "streams have more than one file": sum(bool(file.others) for file in known.values()),
     }
