@@ -142,30 +142,30 @@ def test_another_number_of_shards_and_a_question_leave_no_topic_out(harness, cli
     for n in range(6):
         harness.send(10, f"t{n}")
     path = herd(harness, client, on_reset={"retention_loss": "approve"})
-    client.trigger("herd", "first")
-    assert client.wait_for_run("herd", "first") == "success"
+    client.trigger("herd", "two-shards")
+    assert client.wait_for_run("herd", "two-shards") == "success"
     streams = {name: read_stream(path, name) for name in names}
 
     for n in range(6):
         harness.send(5, f"t{n}")
     fleet = yaml.safe_load(path.read_text())
     path.write_text(yaml.safe_dump({**fleet, "shards": 5}))
-    client.trigger("herd", "second")  # nobody waits for the Dag to be parsed
-    assert client.wait_for_run("herd", "second") == "success"
-    assert len(shards(client, "second")) in (2, 5)
+    client.trigger("herd", "edited")  # nobody waits for the Dag to be parsed
+    assert client.wait_for_run("herd", "edited") == "success"
+    assert len(shards(client, "edited")) in (2, 5)
     assert {s: head(s_)[s, 0] for s, s_ in streams.items()} == dict.fromkeys(names, 15)
 
     harness.send(5, "t0")
     harness.delete_records(before=18, suffix="t0")
     harness.send(5, "t1")
-    client.trigger("herd", "third")
-    assert client.wait_for_run("herd", "third") == "failed"
+    client.trigger("herd", "asks")
+    assert client.wait_for_run("herd", "asks") == "failed"
     assert [head(streams[n])[n, 0] for n in names[:2]] == [15, 20]
     (incident,) = open_ledger(streams[names[0]]).read().open_incidents
     assert incident.asked_in is None
     decide(streams[names[0]], "accept_loss")
-    client.clear("herd", "third", ["land_shard"])
-    assert client.wait_for_run("herd", "third") == "success"
+    client.clear("herd", "asks", ["land_shard"])
+    assert client.wait_for_run("herd", "asks") == "success"
     assert head(streams[names[0]])[names[0], 0] == 20
     for stream in streams.values():
         assert len(set(table_rows(stream))) == len(table_rows(stream))

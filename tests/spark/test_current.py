@@ -275,6 +275,7 @@ def test_an_older_ledger_has_all_folded_anew(orders):
     assert orders.rows() == {1: ("b", 2), 2: ("c", 3)}
 
 
+@pytest.mark.slow
 def test_a_ledger_that_was_moved_knows_what_is_folded(orders, tmp_path):
     orders.sends(("c", 1, "a", 1))
     orders.run("one")
@@ -288,6 +289,7 @@ def test_a_ledger_that_was_moved_knows_what_is_folded(orders, tmp_path):
     assert orders.rows() == {1: ("b", 2)}
 
 
+@pytest.mark.slow
 def test_a_typed_table_in_partitions_is_folded(orders):
     orders.decode["table"] = {"partition_by": ["topic_id", "partition"]}
     orders.sends(("c", 1, "a", 1), ("c", 2, "b", 2))
@@ -305,6 +307,7 @@ def test_a_column_for_deletes_has_to_be_there(orders):
         orders.run("one")
 
 
+@pytest.mark.slow
 def test_a_declared_order_lets_a_key_move(harness, spark, capsys):
     """By the database's time; the rows say so, a view and `explain` follow it, and it is fixed."""
     orders = Changing(harness, spark, partitions=2, sequence_by=["source_timestamp"])

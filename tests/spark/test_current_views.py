@@ -149,7 +149,7 @@ def test_a_new_incarnation_and_a_new_generation(folds):
     show_the_next_fold(folds)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))])
 def test_random_logs(folds, seed):
     """A part of the log is folded: its beginning, or any part of it.
 

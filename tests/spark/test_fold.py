@@ -240,7 +240,12 @@ LATE = {
 @pytest.mark.parametrize(
     ("which", "is_late"),
     [
-        *((which, True) for which in LATE if which != "in another partition"),
+        ("beside new records", True),
+        *(
+            pytest.param(which, True, marks=pytest.mark.slow)
+            for which in LATE
+            if which not in ("beside new records", "in another partition")
+        ),
         ("in another partition", False),
     ],
 )

@@ -209,7 +209,16 @@ def test_intervals_are_what_delta_takes_them_for(spark):
     assert taken > 100
 
 
-@pytest.mark.parametrize("name", [*REFUSED, *OTHERS])
+QUICK = ("deletionVectors", "files of another table")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in QUICK else pytest.param(name, marks=pytest.mark.slow)
+        for name in (*REFUSED, *OTHERS)
+    ],
+)
 def test_what_matters_is_refused_by_its_name(spark, tmp_path, name):
     """Whoever reads the log, ours or delta-rs, the table is refused, and nothing crashes."""
     table = Foreign(spark, tmp_path / "t")

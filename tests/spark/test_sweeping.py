@@ -117,6 +117,7 @@ def test_a_rewind_over_the_snapshot_takes_the_sweep_back(orders):
     assert ghosts(orders).rows == 2
 
 
+@pytest.mark.slow
 def test_a_snapshot_that_was_cut_off_sweeps_nothing(orders):
     """It has read some rows; the whole one before it is the first. One of one row follows."""
     orders.sends(*(("r", n, "again", n) for n in (1, 3)), snapshot="true", at=AT + 60_000)
@@ -215,6 +216,7 @@ def test_what_may_be_of_the_snapshot_has_to_be_decoded(harness, spark, which, wh
         ghosts(orders)
 
 
+@pytest.mark.slow
 def test_brokers_times_of_several_partitions_tell_no_beginning(harness, spark):
     """A record that was sent later may have been appended earlier in another partition."""
     orders = Changing(harness, spark, partitions=2)
@@ -314,6 +316,7 @@ def test_a_record_of_before_tells_no_partition_read(harness, spark):
         ghosts(orders)
 
 
+@pytest.mark.slow
 def test_a_clock_that_went_back_in_one_partition_is_refused(harness, spark):
     """All that the snapshot has read there looks older than the end of the one before."""
     orders = Changing(harness, spark, partitions=2)
