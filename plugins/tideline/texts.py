@@ -15,9 +15,16 @@ than tab and new line, halves of characters, and changes of direction."""
 _ADDRESS = re.compile(r"(\w[\w+.-]{0,20}://)([^\s'\"<>]*)")
 
 
+_LOGIN = re.compile(
+    r"(//)[^\s/?#@:\[]{0,100}:(?!\d{1,5}(?:[^\w.@:-]|$))(?:[^\s]{0,500}@|[^\n@]{0,100}@)"
+)
+"""A user, and what follows the colon and is no port, up to the last `@` of the word: a password may
+have any character, also one that ends an address, or a blank."""
+
+
 def bare(text: str) -> str:
     """A text without what may be a login or a key in its addresses: users, queries, fragments."""
-    return _ADDRESS.sub(_bare_address, text)
+    return _ADDRESS.sub(_bare_address, _LOGIN.sub(r"\1***@", text))
 
 
 def _bare_address(found: re.Match[str]) -> str:

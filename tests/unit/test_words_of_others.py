@@ -96,6 +96,10 @@ ADDRESSES = {
     "two logins": f"jdbc:postgresql://me:a@{SECRET}@r/x",
     "Azure's own": f"abfss://c@acc.dfs.core.windows.net/x?sig={SECRET}",
     "Azure's with a login": f"abfss://c:{SECRET}@acc.dfs.core.windows.net/x",
+    "a password with a slash": f"https://me:a/{SECRET}@r/x",
+    "a password with a hash": f"postgresql://me:a#{SECRET}@r/x",
+    "a password with a question mark": f"https://me:a?{SECRET}@r/x",
+    "a login without a scheme": f"//me:{SECRET}@r/x",
     "a long one": f"https://r/{'x' * 60}?sig={SECRET}",
 }
 
@@ -121,7 +125,10 @@ def test_no_error_shows_one_whoever_words_it(name):
 
 @pytest.mark.parametrize(
     "address",
-    ["https://r:8081/subjects/x", "abfss://c@acc.dfs.core.windows.net/x", "s3a://lake/a/b", "/a/b"],
+    [
+        *("https://r:8081/subjects/x", "abfss://c@acc.dfs.core.windows.net/x", "s3a://lake/a/b"),
+        *("/a/b", "http://r:8080/a@b", "https://[::1]:9/p@x", "kafka://a:9092,b:9092 to x@y"),
+    ],
 )
 def test_an_address_that_holds_nothing_is_shown_as_it_is(address):
     assert bare(address) == address
@@ -139,6 +146,9 @@ def test_an_address_that_holds_nothing_is_shown_as_it_is(address):
         f"sig={SECRET}&se=2026",
         f"api-key={SECRET}",
         f"Set-Cookie: {SECRET}",
+        f"Authorization: Token {SECRET}",
+        f"Private-Token: {SECRET}",
+        f"password: {SECRET}",
     ],
 )
 def test_what_a_service_repeats_of_a_request_is_masked(said):
@@ -147,7 +157,10 @@ def test_what_a_service_repeats_of_a_request_is_masked(said):
 
 
 def test_words_that_only_look_alike_stay():
-    for text in ("the design=one signal=2", "Kafka says assigned: 3", "bearer of news"):
+    for text in (
+        *("the design=one signal=2", "Kafka says assigned: 3", "bearer of news"),
+        *("partition key: 7", "an unknown key: foo"),
+    ):
         assert told_without(text) == text
 
 
