@@ -250,6 +250,27 @@ def test_an_answer_of_unity_s_is_bounded_and_never_unpacked(unity, monkeypatch):
     assert time.monotonic() - began < 3
 
 
+@pytest.mark.parametrize("what", ["a header", "100 Continue"])
+def test_an_answer_whose_beginning_drips_is_given_up(unity, monkeypatch, what):
+    """Each byte begins the limit of a single read anew."""
+    monkeypatch.setattr("tideline.catalog.unity.SECONDS", 0.3)
+    first, drop = {
+        "a header": (b"HTTP/1.1 200 OK\r\nX-A: ", b"a"),
+        "100 Continue": (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    }[what]
+
+    def drips(request):
+        request.wfile.write(first)
+        for _ in range(100):
+            request.wfile.write(drop)
+            time.sleep(0.05)
+
+    unity.answers = drips
+    began = time.monotonic()
+    assert "takes more than 0.3 s" in found_by(unity)
+    assert time.monotonic() - began < 3
+
+
 def test_an_answer_that_drips_is_given_up(unity, monkeypatch):
     monkeypatch.setattr("tideline.catalog.unity.SECONDS", 0.3)
 
