@@ -106,6 +106,15 @@ def test_what_is_wrong_with_topics_has_a_dag_that_says_so(parse, tmp_path):
     assert any("a stream has that name" in str(dag["doc"]) for dag in dags.values())
 
 
+def test_of_two_fleets_of_one_name_the_one_whose_file_is_called_so_counts(parse, tmp_path):
+    """For all Dags, and for a task's process that builds its own only."""
+    path = write(tmp_path, FLEET.replace("stream:\n", "shards: 3\nstream:\n", 1))
+    (tmp_path / "a.yaml").write_text(path.read_text().replace("shards: 3", "shards: 2"))
+    assert len(parse()["shop"]["doc"]) == len(parse("shop")["shop"]["doc"])
+    assert "3 tasks land all topics" in parse()["shop"]["doc"]
+    assert "a fleet of another file" in parse()["a"]["doc"]
+
+
 LAG = 'schedule: "*/10 * * * *"\n  trigger: {lag_records: 1000}\n'
 
 

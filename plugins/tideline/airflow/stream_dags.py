@@ -32,6 +32,7 @@ from tideline.airflow.operators import (
 )
 from tideline.errors import StreamFileError
 from tideline.model.wording import first_few
+from tideline.stream.contents import FileContents
 from tideline.stream.files import by_name, find_fleet, find_stream, read_files, stream_paths
 from tideline.stream.settings import OPERATION_DAGS
 from tideline.stream.stream import Stream
@@ -84,13 +85,14 @@ def _all_dags(folder: str | Path | None) -> list[DAG]:
             problems += _added(
                 dags, name, file.path, partial(build_dag, file.stream, file.warning, folder)
             )
-    for path, contents in files.items():
+    for path, contents in sorted(files.items(), key=_is_named_otherwise):
         if contents.problems:
             problems.append((f"{path.stem}.refused", "\n".join(map(str, contents.problems))))
         fleet = contents.fleet
         if fleet is not None and fleet.fleet in dags:
             what = (
-                f"{path}: fleet {fleet.fleet}: a stream has that name; give the fleet another one"
+                f"{path}: fleet {fleet.fleet}: a stream has that name, or a fleet of another file;"
+                " give the fleet another one"
             )
             problems.append((path.stem, what))
         elif fleet is not None:
@@ -102,6 +104,12 @@ def _all_dags(folder: str | Path | None) -> list[DAG]:
         dag = _refused(name, problem, dags)
         dags[dag.dag_id] = dag
     return list(dags.values())
+
+
+def _is_named_otherwise(file: tuple[Path, FileContents]) -> bool:
+    """Of two fleets of one name the one whose file is called so counts, as for `find_fleet`."""
+    path, contents = file
+    return contents.fleet is not None and contents.fleet.fleet != path.stem
 
 
 def _added(
