@@ -62,6 +62,7 @@ def test_a_planted_key_leaves_no_byte(orders, capsys):
         assert require_clean(run, 4).erased == 8
 
 
+@pytest.mark.slow  # tests/steps has the same over memory
 def test_it_does_not_come_back(orders, capsys):
     """Replay, backfill, decoding again, rewind, maintenance, a moved ledger, a new table."""
     for number in range(3):
@@ -114,6 +115,7 @@ def test_it_does_not_come_back(orders, capsys):
     assert PLANTED in orders.rows()
 
 
+@pytest.mark.slow  # tests/steps has the same over memory
 def test_a_record_in_quarantine_and_a_stream_that_decodes_nothing(orders, capsys):
     """By bytes that are a whole word, where somebody says so; the rest is counted. By raw key."""
     orders.sends(("c", 1, "a", 1), ("c", PLANTED, WORD, 1))

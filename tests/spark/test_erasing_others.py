@@ -74,6 +74,7 @@ def test_nobody_else_goes_with_a_key_that_stands_among_others_bytes(orders, caps
     assert traces_in(orders.harness.folder, "1926-11") == []
 
 
+@pytest.mark.slow  # tests/steps has the same over memory
 def test_no_row_rises_or_becomes_older(orders, capsys):
     """An erasure by another column takes all changes of keys that would be older, or none."""
     orders.sends(("c", 4, "zed", 1), ("u", 4, "bobby77", 2), ("d", 4, "bobby77", 2))
@@ -99,6 +100,7 @@ def test_no_row_rises_or_becomes_older(orders, capsys):
     assert orders.rows() == {8: ("two", 2)}
 
 
+@pytest.mark.slow  # tests/steps has the same over memory
 def test_tables_at_former_addresses_are_erased_from_or_named(orders, capsys):
     """The ledger's plans name them; one that is gone, or another ledger's, is said to be left."""
     orders.sends(("c", PLANTED, "a", 1), ("c", 7, "b", 1))

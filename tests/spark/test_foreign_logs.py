@@ -125,7 +125,7 @@ class Foreign:
         (log / "._last_checkpoint.crc").unlink(missing_ok=True)
 
 
-@pytest.mark.parametrize("how", some_slow(UNDERSTOOD, "restored", "statistics in columns"))
+@pytest.mark.parametrize("how", some_slow(UNDERSTOOD, "restored"))
 def test_a_log_of_spark_is_read_and_written_on(spark, tmp_path, how):
     """The same files as delta-rs; after our checkpoint Spark and delta-rs read the same rows."""
     table = Foreign(spark, tmp_path / "t").made(*UNDERSTOOD[how])
@@ -209,15 +209,8 @@ def test_intervals_are_what_delta_takes_them_for(spark):
     assert taken > 100
 
 
-QUICK = ("deletionVectors", "files of another table")
-
-
 @pytest.mark.parametrize(
-    "name",
-    [
-        name if name in QUICK else pytest.param(name, marks=pytest.mark.slow)
-        for name in (*REFUSED, *OTHERS)
-    ],
+    "name", some_slow([*REFUSED, *OTHERS], "deletionVectors", "files of another table")
 )
 def test_what_matters_is_refused_by_its_name(spark, tmp_path, name):
     """Whoever reads the log, ours or delta-rs, the table is refused, and nothing crashes."""
