@@ -274,7 +274,7 @@ MUTANTS = (
     ),
     Mutant(
         "no query, user or fragment of an address is shown",
-        "return _ADDRESS.sub(_bare_address, text)",
+        'return _ADDRESS.sub(_bare_address, _LOGIN.sub(r"\\1***@", text))',
         "return text",
         WORDS,
     ),

@@ -49,9 +49,9 @@ MUTANTS = (
     ),
     Mutant(
         "an answer is bounded in time",
-        "if time.monotonic() - began > self._seconds:",
-        "if False:",
-        CONNECTIONS,
+        'self._stream.get_extra_info("socket").shutdown(socket.SHUT_RDWR)',
+        "pass",
+        "tests/unit/test_words_of_others.py",
     ),
     Mutant(
         "references in a circle end",
