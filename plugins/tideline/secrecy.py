@@ -31,7 +31,7 @@ _NAMED = re.compile(
 """A key and its value, as properties, addresses and JSON have them."""
 _HEADER = re.compile(
     r"(?<![\w/-])((?:set-)?cookie|x-[\w-]*(?:key|secret|signature|token)[\w-]*|api-key"
-    r"|(?:[\w-]{1,50}-)?(?:secret|token|password))(\s{0,5}:\s{0,5})\S+"
+    r"|(?:[\w-]{1,50}-)(?:secret|token|password))(\s{0,5}:\s{0,5})\S+"
     r"|\b(authorization:\s{0,5}\w+|basic|bearer)(\s{1,5})[\w.~+/=-]{8,}",
     re.IGNORECASE,
 )
