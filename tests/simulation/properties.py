@@ -62,6 +62,10 @@ class Watch:
 
     def _look_at_ledger(self) -> None:
         """At each commit to the ledger: a later look would take two changes for one."""
+        if self._world.is_put_back and self._world.current.log_start:
+            # The fold that the ledger forgot is in no log any more, or will be in none: an erasure
+            # that goes on beside the ledger that was put back cuts the log off later.
+            self._world.happened("current_changed")
         state = self._world.state()
         if state is not None and state is not self._seen:
             self._found += self._of_ledger(state)

@@ -91,8 +91,6 @@ def restore_ledger(world: World) -> None:
     """Somebody puts the last backup back, whoever is at work."""
     if world.put_back():
         world.happened("table_changed")
-        if world.current.log_start:  # the fold that the ledger forgot is in no log any more
-            world.happened("current_changed")
 
 
 def vacuum(world: World) -> None:
