@@ -13,8 +13,6 @@ NO_TEXT = re.compile(
 """What no store keeps alike, or what shows a text otherwise than it is: control characters other
 than tab and new line, halves of characters, and changes of direction."""
 _ADDRESS = re.compile(r"(\w[\w+.-]{0,20}://)([^\s'\"<>]*)")
-
-
 _LOGIN = re.compile(
     r"(//)[^\s/?#@:\[]{0,100}:(?!\d{1,5}(?:[^\w.@:-]|$))(?:[^\s]{0,500}@|[^\n@]{0,100}@)"
 )

@@ -80,67 +80,40 @@ def deciders(who):
     return (who, who, who, "", who, who, "", "", "", "")
 
 
+NAMED = {
+    "live run": LIVE,
+    "form as it is shown": LIVE,
+    "ranges": ASKS,
+    "only a reason": ("bo", "bo", "bo", "bo", "bo", "bo", "", "", "", ""),
+    "shard": LIVE,
+    "shard, a window": ASKS,
+    "audit": OF_SENDER,
+    "maintenance": OF_SENDER,
+    "redrive": OF_SENDER,
+    "rewind": OF_SENDER,
+}
+"""Where operators are named."""
+UNNAMED = {
+    "live run": ANY_LIVE,
+    "form as it is shown": ANY_LIVE,
+    "ranges": ANY_ASKS,
+    "only a reason": (ALL, ALL, ALL, ALL, ALL, ALL, "", "yes", "yes", ""),
+    "shard": ANY_LIVE,
+    "shard, a window": ANY_ASKS,
+    "audit": ANY_LIVE,
+    "maintenance": ANY_LIVE,
+    "redrive": ANY_LIVE,
+    "rewind": ANY_LIVE,
+}
+"""Where none are."""
 TABLES = {
-    "both": {
-        "live run": LIVE,
-        "form as it is shown": LIVE,
-        "ranges": ASKS,
-        "only a reason": ("bo", "bo", "bo", "bo", "bo", "bo", "", "", "", ""),
-        "shard": LIVE,
-        "shard, a window": ASKS,
-        "resolve": deciders("bc"),
-        "audit": OF_SENDER,
-        "maintenance": OF_SENDER,
-        "redrive": OF_SENDER,
-        "rewind": OF_SENDER,
-        "rewind, a loss": deciders("b"),
-        "erase": deciders("b"),
-    },
-    "approvers": {
-        "live run": ANY_LIVE,
-        "form as it is shown": ANY_LIVE,
-        "ranges": ANY_ASKS,
-        "only a reason": (ALL, ALL, ALL, ALL, ALL, ALL, "", "yes", "yes", ""),
-        "shard": ANY_LIVE,
-        "shard, a window": ANY_ASKS,
-        "resolve": deciders("bc"),
-        "audit": ANY_LIVE,
-        "maintenance": ANY_LIVE,
-        "redrive": ANY_LIVE,
-        "rewind": ANY_LIVE,
-        "rewind, a loss": deciders("bc"),
-        "erase": deciders("bc"),
-    },
-    "operators": {
-        "live run": LIVE,
-        "form as it is shown": LIVE,
-        "ranges": ASKS,
-        "only a reason": ("bo", "bo", "bo", "bo", "bo", "bo", "", "", "", ""),
-        "shard": LIVE,
-        "shard, a window": ASKS,
-        "resolve": deciders("bo"),
-        "audit": OF_SENDER,
-        "maintenance": OF_SENDER,
-        "redrive": OF_SENDER,
-        "rewind": OF_SENDER,
-        "rewind, a loss": deciders("bo"),
-        "erase": deciders("bo"),
-    },
-    "open": {
-        "live run": ANY_LIVE,
-        "form as it is shown": ANY_LIVE,
-        "ranges": ANY_ASKS,
-        "only a reason": (ALL, ALL, ALL, ALL, ALL, ALL, "", "yes", "yes", ""),
-        "shard": ANY_LIVE,
-        "shard, a window": ANY_ASKS,
-        "resolve": ANY_LIVE,
-        "audit": ANY_LIVE,
-        "maintenance": ANY_LIVE,
-        "redrive": ANY_LIVE,
-        "rewind": ANY_LIVE,
-        "rewind, a loss": ANY_LIVE,
-        "erase": ANY_LIVE,
-    },
+    "both": NAMED
+    | {"resolve": deciders("bc"), "rewind, a loss": deciders("b"), "erase": deciders("b")},
+    "approvers": UNNAMED
+    | {"resolve": deciders("bc"), "rewind, a loss": deciders("bc"), "erase": deciders("bc")},
+    "operators": NAMED
+    | {"resolve": deciders("bo"), "rewind, a loss": deciders("bo"), "erase": deciders("bo")},
+    "open": UNNAMED | {"resolve": ANY_LIVE, "rewind, a loss": ANY_LIVE, "erase": ANY_LIVE},
 }
 NAMES_IT = ("resolve", "audit", "maintenance", "redrive", "rewind", "erase")
 """Operations whose form names the stream."""

@@ -256,13 +256,13 @@ def _run_ended(herd: Herd) -> None:
             task.process.go_on()
 
 
-OF_FLEETS: dict[str, tuple[Callable[..., None], Kind]] = {
-    "fleet_live": (_live, Kind(_live, 6)),
-    "fleet_window": (_window, Kind(_window, 12, ((0, 100), (0, 100)))),
-    "fleet_again": (_again, Kind(_again, 8, ((0, 5),))),
-    "hold": (_hold, Kind(_hold, 5, ((0, 2), (0, 1)))),
-    "fleet_ends": (_run_ended, Kind(_run_ended, 8)),
-    "reshard": (_reshard, Kind(_reshard, 1, ((1, 4),))),
+OF_FLEETS: dict[str, Kind] = {
+    "fleet_live": Kind(_live, 6),
+    "fleet_window": Kind(_window, 12, ((0, 100), (0, 100))),
+    "fleet_again": Kind(_again, 8, ((0, 5),)),
+    "hold": Kind(_hold, 5, ((0, 2), (0, 1))),
+    "fleet_ends": Kind(_run_ended, 8),
+    "reshard": Kind(_reshard, 1, ((1, 4),)),
 }
 _OTHERS = {"move", "edit_topics", "restore_ledger", "save_ledger", "swap_cluster"}
 """Left out: they change what a run id of the fleet means in one world only."""
@@ -276,7 +276,7 @@ def make_history(seed: int, length: int = 40) -> History:
         for name, kind in events.KINDS.items()
         if name not in _OTHERS and (kind.weight >= 4 or (kind.weight and random.random() < 0.4))
     }
-    kinds |= {name: kind for name, (_, kind) in OF_FLEETS.items()}
+    kinds |= OF_FLEETS
     for name, weight in (("produce", 30), ("rewind", 3)):
         kinds[name] = replace(events.KINDS[name], weight=weight)
     # A log's end of a leader that lags is refused by brokers (KIP-207): a window believes it.
@@ -339,7 +339,7 @@ def _play(herd: Herd, history: History) -> tuple[list[str], int]:
     worlds = [*herd.worlds.values()]
     for number, (name, *arguments) in enumerate(history.events, 1):
         if name in OF_FLEETS:
-            OF_FLEETS[str(name)][0](herd, *arguments)
+            OF_FLEETS[str(name)].act(herd, *arguments)
         else:
             *own, which = arguments
             events.apply(worlds[int(which) % len(worlds)], (name, *own))

@@ -112,7 +112,7 @@ class LagWatch:
     def _to_ask(self) -> dict[str, list[StreamFile]]:
         """Streams with a trigger by their cluster's connection, where it is time to look."""
         try:
-            streams, fleets = self._folder.streams().values(), self._folder.fleets()
+            streams, files = self._folder.streams().values(), self._folder.files()[0]
         except Exception as error:
             self._failed("", error)
             self._count("")
@@ -123,10 +123,10 @@ class LagWatch:
             if file.stream.trigger is not None and self._members[file.dag_id] > 0:
                 found[file.stream.kafka.connection].append(file)
         finding: dict[str, list[FileContents]] = defaultdict(list)
-        for contents in fleets:
+        for contents in files.values():
             fleet, template = contents.fleet, contents.template
-            assert fleet is not None
-            assert template is not None
+            if fleet is None or template is None:
+                continue
             is_watched = template.trigger is not None and self._members[fleet.fleet] > 0
             if is_watched and fleet.shards is not None and fleet.topic_pattern is not None:
                 finding[template.kafka.connection].append(contents)
@@ -188,7 +188,7 @@ class LagWatch:
                 taken = {t.name for t in known.topics} if known is not None else set()
                 listed = seen_again(known, fleet.fleet, found, datetime.now(UTC))
                 more = with_topics(contents, listed)
-                others = taken_names(more, Path(path))
+                others = taken_names(more, Path(path), *self._folder.files())
             except Exception as error:
                 self._failed(connection, error, fleet.fleet)
                 continue

@@ -23,7 +23,7 @@ from tideline.stream.contents import (
     topics_file,
     with_topics,
 )
-from tideline.stream.files import read_file, taken_names
+from tideline.stream.files import names_taken_beside, read_file
 from tideline.stream.fleet import SAMPLES, Fleet
 from tideline.wiring import find_store, names_beside, open_ledger
 
@@ -85,7 +85,7 @@ def discover(file: str | Path, *, is_list_new: bool = False) -> Discovery | None
     if known is None and not is_list_new:
         _refuse_lost(contents, found)
     before = set() if known is None else {topic.name for topic in known.topics}
-    taken = taken_names(with_topics(contents, topics), Path(file))
+    taken = names_taken_beside(with_topics(contents, topics), Path(file))
     refused = {name: why for name, why in taken.items() if why is not None and name not in before}
     topics = replace(topics, topics=tuple(t for t in topics.topics if t.name not in refused))
     keep_topics(fleet, file, topics)

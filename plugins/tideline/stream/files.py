@@ -163,12 +163,14 @@ def _every_stream(pattern: str, folder: str | Path | None) -> dict[str, Stream]:
         BadInput: One may be missing.
     """
     files, problems = read_files(stream_paths(folder))
-    known = by_name(files, (path.stem for path in problems))
+    left = [path.stem for path in problems]
+    known = by_name(files, left)
     unsure = {
         "files are refused": len(problems),
         "topics of fleets have no stream": sum(
-            len(c.problems if c.fleet is None else _without_others(c, path).problems)
+            len(_without(c, taken_names(c, path, files, left)).problems)
             for path, c in files.items()
+            if c.fleet is not None
         ),
         "fleets do not know their topics yet": sum(not c.is_discovered for c in files.values()),
         "streams have more than one file": sum(bool(file.others) for file in known.values()),
@@ -260,22 +262,37 @@ def read_fleet(path: str | Path) -> FileContents:
 
 def _without_others(contents: FileContents, path: Path) -> FileContents:
     """A fleet with the streams that its file owns, as the files beside it say."""
-    wrong = taken_names(contents, path)
+    return _without(contents, names_taken_beside(contents, path))
+
+
+def _without(contents: FileContents, wrong: Mapping[str, Problem | None]) -> FileContents:
     named = zip(contents.topics, contents.streams, strict=True)
     kept = {topic: stream for topic, stream in named if topic not in wrong}
     problems = (*contents.problems, *(p for p in wrong.values() if p is not None))
     return replace(contents, streams=tuple(kept.values()), topics=tuple(kept), problems=problems)
 
 
-def taken_names(contents: FileContents, path: Path) -> dict[str, Problem | None]:
+def names_taken_beside(contents: FileContents, path: Path) -> dict[str, Problem | None]:
+    """As `taken_names`, of the files beside a fleet's as they are now."""
+    beside = stream_paths(path.parent)
+    files, problems = read_files(other for other in beside if other.name != path.name)
+    return taken_names(contents, path, files, (p.stem for p in problems))
+
+
+def taken_names(
+    contents: FileContents, path: Path, files: Mapping[Path, FileContents], left: Iterable[str]
+) -> dict[str, Problem | None]:
     """Topics of a fleet whose stream has the name of something else, and what is wrong with that.
 
     Nothing is, where a file of its own lands the topic, or is refused: it has left the fleet.
+
+    Args:
+        contents: The fleet; what `files` has of it does not count.
+        files, left: All files of the folder, as for `by_name`.
     """
-    beside = stream_paths(path.parent)
-    files, problems = read_files(other for other in beside if other.name != path.name)
-    fleets = fleet_names(files)
-    counts = by_name({path: contents, **files}, (p.stem for p in problems))
+    others = {p: c for p, c in files.items() if p.name != path.name}
+    fleets = fleet_names(others)
+    counts = by_name({path: contents, **others}, left)
     found: dict[str, Problem | None] = {}
     for topic, stream in zip(contents.topics, contents.streams, strict=True):
         name, file = stream.stream, counts.get(stream.stream)

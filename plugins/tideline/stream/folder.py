@@ -28,7 +28,7 @@ class StreamsFolder:
         self._folder = folder
         self._parsed: dict[Path, tuple[_Stamp, FileContents | None]] = {}
         self._streams: Mapping[str, StreamFile] = {}
-        self._fleets: tuple[FileContents, ...] = ()
+        self._files: tuple[Mapping[Path, FileContents], tuple[str, ...]] = ({}, ())
         self._read_at: float | None = None
         self._lock = threading.Lock()
 
@@ -45,14 +45,14 @@ class StreamsFolder:
                 self._read_at = now
             return self._streams
 
-    def fleets(self) -> tuple[FileContents, ...]:
-        """The contents of all fleet files, as of the streams.
+    def files(self) -> tuple[Mapping[Path, FileContents], tuple[str, ...]]:
+        """What the streams are made of, as `by_name` takes it: accepted files, and other names.
 
         Raises:
             BadInput: There is no such folder.
         """
         self.streams()
-        return self._fleets
+        return self._files
 
     def paths(self) -> list[Path]:
         """The paths of all stream files.
@@ -77,8 +77,8 @@ class StreamsFolder:
             parsed[path] = (stamp, contents)
         self._parsed = parsed
         accepted = {path: found for path, (_, found) in parsed.items() if found is not None}
-        self._fleets = tuple(found for found in accepted.values() if found.fleet is not None)
-        return by_name(accepted, (path.stem for path in parsed.keys() - accepted.keys()))
+        self._files = accepted, tuple(path.stem for path in parsed.keys() - accepted.keys())
+        return by_name(*self._files)
 
 
 def _stamp(path: Path, contents: FileContents | None) -> _Stamp:
