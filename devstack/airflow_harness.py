@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from devstack.airflow_client import AirflowClient
+from devstack.airflow_client import AirflowClient, Data
 from devstack.harness import StreamHarness
+from devstack.process import wait_until
 from devstack.stack import Stack
 from tideline.stream.stream import Stream
 
@@ -49,3 +50,17 @@ def started(harness: AirflowHarness, client: AirflowClient, name: str, **changes
 def states(client: AirflowClient, dag_id: str, run_id: str) -> dict[str, str]:
     """State of every task of a run."""
     return {name: t["state"] for name, t in client.tasks(dag_id, run_id).items()}
+
+
+def by_lag(client: AirflowClient, dag_id: str) -> list[Data]:
+    """The runs of a Dag that an asset's event has started."""
+    return [run for run in client.runs(dag_id) if run["run_type"] == "asset_triggered"]
+
+
+def ended(client: AirflowClient, dag_id: str, count: int, state: str = "success") -> None:
+    """Wait until so many runs by lag have ended with a state."""
+
+    def is_so() -> bool:
+        return [run["state"] for run in by_lag(client, dag_id)].count(state) >= count
+
+    wait_until(is_so, f"{dag_id}: {by_lag(client, dag_id)}", 200, every_seconds=0.5)

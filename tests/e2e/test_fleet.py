@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from devstack.airflow_client import TaskInstanceApi
+from devstack.airflow_harness import ended
 from devstack.process import wait_until
 from tests.worlds.streams import decide, head, is_clean, table_rows
 from tideline.stream.files import read_stream
@@ -47,16 +48,6 @@ def herd(harness, client, **stream):
     client.wait_for_dag("herd")
     client.pause("herd", False)
     return path
-
-
-def ends_lag_run(client, count):
-    """Wait for so many good runs of the herd that lag has started."""
-
-    def is_so():
-        runs = [r for r in client.runs("herd") if r["run_type"] == "asset_triggered"]
-        return [r["state"] for r in runs].count("success") >= count
-
-    wait_until(is_so, f"{count} runs by lag", 200, every_seconds=0.5)
 
 
 def told(client, names):
@@ -190,11 +181,11 @@ def test_two_triggerers_and_a_database_that_is_away_lose_and_double_nothing(
         return [head(s)[name, 0] for name, s in streams.items()]
 
     harness.send(60, "t0")
-    ends_lag_run(client, 1)
+    ended(client, "herd", 1)
     assert heads() == [60, 0, 0]
     stack.airflow.servers["triggerer"].signal(signal.SIGKILL)
     harness.send(60, "t1")
-    ends_lag_run(client, 2)  # the other one, or it once Airflow has given it the trigger
+    ended(client, "herd", 2)  # the other one, or it once Airflow has given it the trigger
     assert heads() == [60, 60, 0]
     stack.airflow.start_service("triggerer")
 

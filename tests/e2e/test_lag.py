@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from devstack.airflow_harness import started
+from devstack.airflow_harness import by_lag, ended, started
 from devstack.process import wait_until
 from tests.worlds.streams import head, is_clean, table_rows
 
@@ -23,17 +23,6 @@ def watched(harness, client, name, **changes):
     wait_until(lambda: client.runs(name), "the clock's own run", 60)
     assert client.wait_for_run(name, client.runs(name)[0]["dag_run_id"]) == "success"
     return stream
-
-
-def by_lag(client, name):
-    return [run for run in client.runs(name) if run["run_type"] == "asset_triggered"]
-
-
-def ended(client, name, count, state="success"):
-    def is_so():
-        return [r["state"] for r in by_lag(client, name)].count(state) >= count
-
-    wait_until(is_so, f"{name}: {by_lag(client, name)}", 150, every_seconds=0.5)
 
 
 def test_lag_starts_a_run_and_never_one_that_would_halt(harness, client):
