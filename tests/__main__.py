@@ -1,9 +1,9 @@
-"""Run the suite as pytest processes, two at once (`make test`).
+"""Run the suite as pytest processes, three at once (`make test`).
 
-Each has its own broker and its own Spark. The tests under a real Airflow wait most of the time, so
-the others use the machine meanwhile; whichever is done first takes the next part. Every line of
-output carries its part's name. The last lines: one for each test that failed, one for each part,
-the total. Each part names its slowest tests, and keeps what each test took in
+Each has its own broker and its own Spark. Tests wait half of their time, for a broker's answer or
+a JVM's start, so three keep two cores busy; whichever is done first takes the next part. Every
+line of output carries its part's name. The last lines: one for each test that failed, one for each
+part, the total. Each part names its slowest tests, and keeps what each test took in
 `.test-results/PART.xml` (JUnit's format).
 
 Usage: python -m tests [PYTEST_OPTION ...]
@@ -30,9 +30,9 @@ FOLDS = tuple(
         *("fold", "fuzz", "hashes", "sweeping"),
     )
 )
-"""Both halves of the Spark suite are as long as the others together."""
-AT_ONCE = 2
-"""More would share two cores, and time-outs would be met."""
+"""Half of the Spark suite."""
+AT_ONCE = 3
+"""Two leave a third of two cores idle; with more, time-outs would be met."""
 PARTS = {
     "airflow": ("tests/e2e", *(f"--ignore={file}" for file in COMMANDS)),
     "spark": ("tests/spark", *(f"--ignore={file}" for file in FOLDS)),
@@ -44,7 +44,7 @@ PARTS = {
         "tests/canary",
     ),
 }
-"""The longest first, so that both end together."""
+"""The longest first, so that all end together."""
 PURPOSES = {
     "airflow": "Dag runs, approvals, backfills and redrives under a real Airflow",
     "spark": "what only Spark can answer: a landing, a replay, a decoding, drivers, connections",

@@ -20,6 +20,7 @@ def spark(connect_spark):
     return connect_spark
 
 
+@pytest.mark.slow  # a minute of Spark Connect's own patience
 def test_a_server_that_is_away_may_be_tried_again(harness, spark):
     """Said at once, and nothing moved."""
     harness.create(partitions=1)

@@ -156,6 +156,7 @@ def test_what_is_damaged_is_folded_anew(orders):
     assert orders.rows() == wanted
 
 
+@pytest.mark.slow  # half a minute
 def test_others_change_a_fold_before_it_is_verified(orders):
     """It is not waited for: what the ledger calls folded is not there, so all is folded anew."""
     orders.sends(("u", 7, "newer", 7))

@@ -35,6 +35,7 @@ def command(orders, *words, capsys):
     return status, capsys.readouterr()
 
 
+@pytest.mark.slow  # four folds by a real broker: a minute
 def test_a_topic_that_grows_after_all_rows_went_halts(harness, spark, capsys):
     """New rows in new partitions are in no table before somebody says what orders them."""
     orders = Changing(harness, spark, partitions=1)

@@ -235,6 +235,7 @@ def test_a_key_in_the_rows_of_two_hundred_runs(orders, capsys):
     assert traces_of(orders.stream, PLANTED, WORD) == []
 
 
+@pytest.mark.slow  # checkpoints of ours: the planted key above; a minute
 def test_an_erasure_ends_where_spark_has_written_checkpoints(orders, capsys):
     """One at the version at which a log is cut, and one below each later commit."""
     for number in range(2):

@@ -47,6 +47,7 @@ def orders(harness, spark):
     return orders
 
 
+@pytest.mark.slow  # four erasures: a minute
 def test_nobody_else_goes_with_a_key_that_stands_among_others_bytes(orders, capsys):
     """Bytes prove nothing: such records are listed, and taken by an explicit word only.
 
