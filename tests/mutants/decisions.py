@@ -429,4 +429,10 @@ MUTANTS = (
         "(epoch or 0) > (known or 0)",
         f"{REWINDING}::test_no_epoch_takes_the_place_of_a_known_one",
     ),
+    Mutant(
+        "what was decided about a window whose plan was closed is the live lane's",
+        "if i.finding.backfill not in owned)",
+        "if i.finding.backfill is None)",
+        "tests/steps/test_windows_undone.py",
+    ),
 )

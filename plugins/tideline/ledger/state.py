@@ -330,8 +330,12 @@ class LedgerState:
         return next((i for i in self.open_incidents if i.incident_id == incident_id), None)
 
     def live_incidents(self) -> tuple[Incident, ...]:
-        """Open incidents but for those that are a backfill's own."""
-        return tuple(i for i in self.control.incidents if i.finding.backfill is None)
+        """Open incidents but for those of a backfill that has its plan still.
+
+        Nobody else carries out what was decided once that plan was closed.
+        """
+        owned = {r.plan.plan_id for r in self.runs.values() if r.is_open and r.plan is not None}
+        return tuple(i for i in self.control.incidents if i.finding.backfill not in owned)
 
     def incidents_of_table(self) -> tuple[Incident, ...]:
         """Open incidents that keep anybody from writing to the table."""
