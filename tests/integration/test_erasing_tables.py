@@ -6,6 +6,7 @@ import time
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -91,6 +92,20 @@ def test_rows_of_keys_and_rows_at_coordinates(lake):
     assert at == {(1, o, "plan-first" if o < 100 else "plan-second") for o in range(98, 103)}
     assert len([*table.rows_at(None, ())]) == 400
     assert [*MaintainedTable(lake.uri + "-none").rows_at(None, ())] == []
+
+
+def test_files_of_a_partition_whose_value_has_to_be_encoded_count(tmp_path):
+    """A Delta log has their paths as URLs (`kind=a%2520b`)."""
+    uri, topic_id = str(tmp_path / "typed"), str(UUID(int=7))
+    kinds = ["a b", "50%", "Köln"]
+    rows = {"topic_id": [topic_id] * 3, "generation": [0] * 3, "partition": [0] * 3}
+    rows |= {"offset": [0, 1, 2], "kind": kinds}
+    write_deltalake(uri, pa.table(rows), partition_by=["kind"])
+    sizes = {f.partition: f.bytes for f in MaintainedTable(uri).files()}
+    wanted = [CoordinateRange("orders", topic_id, 0, 0, 0, 2)]
+    found = erase_finding.in_table("decoded", MaintainedTable(uri), wanted, 0)
+    assert (found.rows, found.files) == (2, 2)
+    assert found.bytes == sum(sizes[("kind", kind),] for kind in kinds[:2])
 
 
 def test_a_key_has_one_spelling_and_one_that_is_rounded_is_refused(tmp_path):

@@ -159,8 +159,8 @@ def test_a_lease_that_was_lost_meanwhile(lake, later, monkeypatch):
     later(DAYS + 1)
     begin = quarantine_retention.begin_attempt
 
-    def losing(run, *given):
-        attempt = begin(run, *given)
+    def losing(run, *given, **how):
+        attempt = begin(run, *given, **how)
         lost = run.ledger.read().control.leases[0]
         run.ledger.update(lambda state: state.without_lease(lost.name, lost.holder))
         return attempt

@@ -19,6 +19,7 @@ from tideline.failpoints import ERASE_PLACES
 from tideline.ledger.ledger import Ledger
 from tideline.operations.erase_finding import AskedKeys
 from tideline.operations.erasing import EraseRequest, erase, finish_erasures, plan_erasure
+from tideline.operations.redrive import decode_again
 
 KEY = key_of(1)
 """Of the records at the offsets 0, 3, 6 and so on: every third has it."""
@@ -453,6 +454,19 @@ def test_a_ledger_put_back_before_the_raw_rows_went_goes_on_with_the_erasure(typ
     assert [e.records for e in goes_on(typed)] == [4]
     assert not [r for t in typed.tables for r in t.rows() if r.serial in (1, 6, 11, 16)]
     assert typed.is_clean()
+
+
+def test_a_typed_table_that_an_older_ledger_cleans_up_is_nobody_s_finding(typed):
+    """Its token is newer than the ledger, which was put back to before it was decoded again."""
+    by_text(typed)
+    typed.save_ledger()
+    run = typed.open("again")
+    decode_again(run, None)
+    typed.restore_ledger()
+    typed.decoded.files["left by an attempt"] = []
+    typed.clock.milliseconds += 169 * 3_600_000
+    assert [made.status for made in goes_on(typed)] == ["done"]
+    assert not typed.incidents
 
 
 def test_what_somebody_brings_back_goes_once_more(landed):

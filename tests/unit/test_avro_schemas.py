@@ -7,7 +7,6 @@ import pytest
 from tests.worlds.avro_versions import CASES, field, logical, record
 from tests.worlds.schemas import array, columns, mapping, merge, struct
 from tideline.decoding.schemas.changes import Incompatible, NewField, Unusable
-from tideline.decoding.schemas.merging import delta_fields
 
 
 def avro(*schemas, **more):
@@ -98,7 +97,7 @@ def test_columns_stay_where_they_are_and_new_ones_come_last():
     second = avro(record(("z", "int"), ("a", "string")), previous=first.reader, first_id=2)
     assert list(columns(second)) == ["b", "a", "z"]
     assert second.changes == (NewField("orders-value:2", "z", "z", "long"),)
-    assert [f["name"] for f in delta_fields(second.reader)] == ["b", "a", "z"]
+    assert [c.name for c in second.reader.columns] == ["b", "a", "z"]
 
 
 def test_a_table_s_first_columns_are_no_new_fields():

@@ -1,7 +1,11 @@
 """Every JSON object that leaves the program keeps its keys; the schema says the same."""
 
-from dataclasses import replace
+import argparse
+import re
+from dataclasses import is_dataclass, replace
+from datetime import datetime
 from types import SimpleNamespace
+from typing import Annotated, get_args, get_origin, get_type_hints
 
 import pytest
 
@@ -22,12 +26,13 @@ from tests.worlds.contract_objects import (
     REWIND,
     SUPERSEDED,
     THERE,
-    ZULU,
 )
 from tests.worlds.output_schema import SCHEMA, assert_fits
+from tideline.cli.main import build_parser
 from tideline.contract import answers, building
 from tideline.contract import building as parts
-from tideline.contract.schema import COMMANDS, OTHERS, output_schema
+from tideline.contract.schema import COMMANDS, LISTS, OTHERS, output_schema
+from tideline.contract.shapes import Shape
 from tideline.errors import ReplayUnavailable, ResetDetected, ServiceAway, StreamFileError
 from tideline.ledger.move import Move
 from tideline.ledger.state import Control, LedgerState
@@ -53,6 +58,41 @@ def test_every_answer_has_a_definition_and_requires_all_its_keys():
         for shape in shapes:
             definition = SCHEMA["$defs"][shape.__name__]
             assert sorted(definition["required"]) == sorted(definition["properties"])
+
+
+def test_every_command_and_what_every_task_builds_has_a_definition():
+    """Read from the parser and from the operators, and from no list of the schema's own."""
+    actions = build_parser()._actions
+    (commands,) = (a for a in actions if isinstance(a, argparse._SubParsersAction))
+    assert {*commands.choices} == {*COMMANDS}
+    operators = [p.read_text() for p in (ROOT / "plugins/tideline/airflow").glob("*.py")]
+    called = {name for text in operators for name in re.findall(r"\b(build_\w+)\(", text)}
+    built = {getattr(building, n).__annotations__["return"] for n in called & {*vars(building)}}
+    told = {s.__name__ for shapes in (*OTHERS.values(), LISTS.values()) for s in shapes}
+    assert "answers.Erased" in built
+    assert {name.rpartition(".")[2] for name in built} <= told
+
+
+def test_every_time_has_one_form():
+    """`+00:00`, as `datetime.isoformat` writes it; pydantic's own form ends in `Z`."""
+    assert not [
+        f"{shape.__name__}.{name}"
+        for shape in descendants(Shape)
+        for name, kind in get_type_hints(shape, include_extras=True).items()
+        if has_bare_time(kind)
+    ]
+
+
+def descendants(shape):
+    return [shape, *(d for child in shape.__subclasses__() for d in descendants(child))]
+
+
+def has_bare_time(kind):
+    if get_origin(kind) is Annotated:
+        return False
+    if is_dataclass(kind):
+        return any(map(has_bare_time, get_type_hints(kind, include_extras=True).values()))
+    return kind is datetime or any(map(has_bare_time, get_args(kind)))
 
 
 def test_a_run_with_everything():
@@ -91,8 +131,8 @@ def test_a_run_with_everything():
         ],
         "detail": None,
         "decidable": True,
-        "lost_from": ZULU,
-        "lost_until": "2026-01-01T13:00:00.123456Z",
+        "lost_from": ISO,
+        "lost_until": "2026-01-01T13:00:00.123456+00:00",
         "backfill": None,
         "cause": LOSS.cause,
         "lost_start": 1,
@@ -204,7 +244,7 @@ def test_a_plan():
         "topic": "orders",
         "partition": 0,
         "next_offset": 5,
-        "written_at": ZULU,
+        "written_at": ISO,
         "retention_ms": 1000,
     }
     assert (unknown["written_at"], unknown["seconds_left"]) == (None, None)

@@ -15,7 +15,7 @@ from tideline.model.request import RunRequest, Window
 from tideline.model.run import Lost, Rewind, RunRecord, TableCommit
 
 AT = datetime(2026, 1, 1, 12, 0, 0, 123456, UTC)
-ISO, ZULU = "2026-01-01T12:00:00.123456+00:00", "2026-01-01T12:00:00.123456Z"
+ISO = "2026-01-01T12:00:00.123456+00:00"
 
 COORDINATES = {
     "topic": "orders",

@@ -85,6 +85,13 @@ class DecodeCommits(Shape):
     quarantine_version: int | None
 
 
+class LandedShard(Shape):
+    """The return value of `land_shard`, of one shard of a fleet: how many streams, and a line."""
+
+    streams: int
+    summary: str
+
+
 class UndoneRows(Shape):
     """Rows that a rewind removed for good; `expired` means that the log only starts later."""
 

@@ -24,6 +24,8 @@ COMMANDS: Mapping[str, tuple[type[Shape], ...]] = {
     "run": (answers.Run, answers.RunFailure, answers.FleetRun),
     "decode": (answers.Decoded, answers.DecodedAgain),
     "fold": (answers.Folded, answers.CurrentChecked),
+    "sweep": (answers.Swept,),
+    "current": (answers.CurrentView,),
     "redrive": (answers.Redriven,),
     "ledger": (answers.Ledger,),
     "incident": (answers.Incidents,),
@@ -31,6 +33,8 @@ COMMANDS: Mapping[str, tuple[type[Shape], ...]] = {
     "audit": (answers.Audit,),
     "rewind": (answers.Rewound, answers.NotRewound, answers.RewindFailure),
     "maintain": (answers.Maintenance,),
+    "erase": (answers.Erased,),
+    "erasures": (answers.Erasures,),
     "move-ledger": (answers.Move,),
     "fetch": (answers.Fetched,),
     "demo": (answers.Demo,),
@@ -46,11 +50,15 @@ OTHERS: Mapping[str, tuple[type[Shape], ...]] = {
     "xcom-decode_rows": (events.DecodeCommits,),
     "xcom-fold_changes": (events.FoldCommit,),
     "xcom-rewind_stream": (events.RewindReport, events.NoRewindReport),
+    "xcom-land_shard": (events.LandedShard,),
     "xcom-maintain_stream": (answers.Maintenance,),
     "xcom-redrive_records": (answers.Redriven,),
     "stack-file": (answers.StackFile,),
 }
 """What leaves the program in other ways."""
+
+LISTS: Mapping[str, type[Shape]] = {"xcom-erase_records": answers.Erased}
+"""What leaves it as a list: of what."""
 
 _FAILURES = (answers.RefusedFiles, answers.Failure)
 
@@ -72,13 +80,16 @@ def output_schema() -> str:
         **{name: (*shapes, *_FAILURES) for name, shapes in COMMANDS.items()},
         **OTHERS,
     }
-    wanted = dict.fromkeys(shape for shapes in kinds.values() for shape in shapes)
+    listed = [*kinds.values(), tuple(LISTS.values())]
+    wanted = dict.fromkeys(shape for shapes in listed for shape in shapes)
     references, schema = models_json_schema(
         [(shape, "serialization") for shape in wanted], schema_generator=_Described
     )
     definitions = dict(schema["$defs"])
     for name, shapes in kinds.items():
         definitions[name] = _any_of([references[shape, "serialization"] for shape in shapes])
+    for name, shape in LISTS.items():
+        definitions[name] = {"type": "array", "items": references[shape, "serialization"]}
     whole = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Tideline's output",

@@ -22,7 +22,7 @@ IsoTime = Annotated[
     PlainSerializer(datetime.isoformat, return_type=str),
     WithJsonSchema({"type": "string", "format": "date-time"}),
 ]
-"""A time with its offset from UTC as digits (`+00:00`); a plain `datetime` ends in `Z`."""
+"""A time with its offset from UTC as digits (`+00:00`)."""
 
 CoordinateTuple = tuple[str, str, int, int, int, int]
 """Topic, topic id, generation, partition, start offset, end offset (exclusive)."""
@@ -188,7 +188,7 @@ class Headroom(Shape):
     topic: str
     partition: int
     next_offset: int
-    written_at: datetime | None
+    written_at: IsoTime | None
     retention_ms: int | None
     seconds_left: float | None
 
@@ -226,8 +226,8 @@ class Finding(Shape):
     intervals: tuple[Offsets, ...]
     detail: str | None
     decidable: bool
-    lost_from: datetime | None
-    lost_until: datetime | None
+    lost_from: IsoTime | None
+    lost_until: IsoTime | None
     backfill: str | None
     cause: str
     lost_start: int | None

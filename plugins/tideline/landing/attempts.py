@@ -60,19 +60,21 @@ class Attempt:
         return self.state.control.ledger_id
 
 
-def begin_attempt(run: RunContext, ledger_id: str, *, removes: str | None = None) -> Attempt:
+def begin_attempt(
+    run: RunContext, ledger_id: str, *, removes: str | None = None, is_raw: bool = True
+) -> Attempt:
     """Take the next token; the caller holds the lease of whoever writes the run's table.
 
     Args:
         removes: The incident whose rows go: whoever counts them, waits, and counts again.
+        is_raw: Whether `run.table` is the stream's raw table. Other tables follow it: nobody
+            decides about a table that follows because the ledger is older.
 
     Raises:
         StreamBusy: It has lost the lease meanwhile.
         ResetDetected: The ledger is older than the table; a larger token would hide that.
     """
     known = run.table.newest_token(app_id(ledger_id)) or 0
-    is_raw = run.ledger.holds("writer")  # other tables follow it, and are not decided about
-
     secret = token_hex(32)
 
     def is_older(state: LedgerState) -> bool:

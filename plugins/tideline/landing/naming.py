@@ -61,7 +61,7 @@ def _name_tables(
         if table.finding is not None:
             log.warning("%s: %s: %s", stream, table.finding, table.text)
     run.ledger.update(
-        lambda s: replace(s, head=replace(s.head, names=remembered(s.head.names, found, wanted)))
+        lambda s: s.with_head(replace(s.head, names=remembered(s.head.names, found, wanted)))
     )
 
 

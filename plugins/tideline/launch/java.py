@@ -148,10 +148,6 @@ def download_options(java: Java) -> tuple[str, ...]:
     return (f"-Djavax.net.ssl.trustStore={store}", "-Djavax.net.ssl.trustStorePassword=changeit")
 
 
-if __name__ == "__main__":
-    sys.exit(0 if system_java() is not None else 1)
-
-
 PREFIX = "tideline-committer-"
 SOURCES = (
     *("ManifestCommitProtocol", "Decoders", "Decoder"),
@@ -234,3 +230,7 @@ def build_jar(folder: Path, spark_jars: Path) -> None:
                 archive.writestr(entry, file.read_bytes())
         draft.chmod(0o644)
         draft.replace(jar)
+
+
+if __name__ == "__main__":
+    sys.exit(0 if system_java() is not None else 1)

@@ -203,10 +203,6 @@ class Ledger(LedgerHistory):
         """
         self.read()
 
-    def holds(self, name: str) -> bool:
-        """Whether the holder works under that lease now."""
-        return name in self._held
-
     def _refuse_lost(self, state: LedgerState) -> LedgerState:
         for name in self._held:
             leases.refuse_lost(state, name, self.holder)

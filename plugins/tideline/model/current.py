@@ -145,7 +145,7 @@ class FoldPlan:
         plan_id: Derived from the run that froze it, and the fold's number.
         run_id: That run.
         frozen_at: When, UTC-aware.
-        typed_table_id: Delta's id of the typed table.
+        typed_table_id: Delta's id of the typed table, when the plan was frozen.
         typed_version: Version of the typed table that is read.
         ranges: Coordinates whose changes are folded; ends are exclusive.
         again: Coordinates that were folded before, whose changes are others now, or gone.

@@ -342,8 +342,9 @@ class DecodePlan:
         plan_id: Derived from the run that froze it; a column of each row.
         run_id: That run.
         frozen_at: When, UTC-aware.
-        raw_table_id: Delta's id of the raw table.
-        raw_version: Version of the raw table that is read.
+        raw_table_id: Delta's id of the raw table, when the plan was frozen.
+        raw_version: Version of the raw table at that time. The newest one is read: its rows are
+            the same, and files of this one may be merged by now.
         ranges: Coordinates whose rows are decoded; ends are exclusive.
         removes: Coordinates whose decoded rows go, since the raw rows have gone.
         parts: The value, the key, or both.

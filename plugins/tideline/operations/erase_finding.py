@@ -19,6 +19,7 @@ from io import StringIO
 from pathlib import Path
 from stat import S_ISREG
 from typing import Any
+from urllib.parse import unquote
 
 from tideline.errors import BadInput, TidelineError
 from tideline.landing.context import RunContext, log
@@ -474,7 +475,7 @@ def in_table(
     if size is None:
         return None
     paths = {*table.files_at(ranges, size.version)}
-    files = [f for f in table.files(size.version) if f.path in paths]
+    files = [f for f in table.files(size.version) if unquote(f.path) in paths]
     rows = sum(part.rows for part in table.landed(ranges, size.version).values())
     return ErasedFrom(
         role,

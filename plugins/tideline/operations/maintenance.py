@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from tideline.errors import AttemptFenced, CommitConflict, Halted, ServiceAway, VerificationFailed
 from tideline.failpoints import reach
-from tideline.landing.attempts import begin_attempt, compaction, fence, removal
+from tideline.landing.attempts import Attempt, begin_attempt, compaction, fence, removal
 from tideline.landing.context import RunContext, log, now
 from tideline.landing.proof import foreign_changes
 from tideline.landing.table_commit import Target, commit_checked
@@ -76,7 +76,7 @@ def remove_expired(run: RunContext, table: MaintainedTablePort) -> RowCount:
     found = expired_rows(run, table)
     if found is None or not found.count.rows:
         return NO_ROWS
-    attempt = begin_attempt(run, run.ledger.read().control.ledger_id)
+    attempt = begin_attempt(run, run.ledger.read().control.ledger_id, is_raw=False)
     gone = ExpiredRows(
         let_go_id=f"{_NAME}-{attempt.token}",
         run_id=run.run_id,
@@ -212,7 +212,7 @@ class Upkeep:
 
     def _merge(self, groups: Sequence[Group]) -> tuple[FileMerge, ...]:
         """Merge some groups in one transaction, those whose files fit together."""
-        attempt = begin_attempt(self._run, self._ledger().control.ledger_id)
+        attempt = self._attempt()
         change = compaction(self._run, attempt)
         based_on = self._size().version
         try:
@@ -232,6 +232,11 @@ class Upkeep:
                 left,
             )
         return merges
+
+    def _attempt(self) -> Attempt:
+        ledger_id = self._ledger().control.ledger_id
+        is_raw = self._table.uri == self._run.stream.table.uri
+        return begin_attempt(self._run, ledger_id, is_raw=is_raw)
 
     def _commit(self, change: TableChange, after_version: int) -> None:
         """Commit a change that moves no row, whoever has appended meanwhile.
@@ -263,7 +268,7 @@ class Upkeep:
             return FileCount(0, 0)
         table, control = self._table.observe(), self._ledger().control
         if (table.token or 0) != control.token and table.version is not None:
-            attempt = begin_attempt(self._run, control.ledger_id)
+            attempt = self._attempt()
             self._commit(fence(self._run, attempt, "maintenance"), table.version)
         self._run.ledger.refuse_lost()
         reach("maintain:vacuuming")

@@ -18,7 +18,7 @@ from tideline.model.addresses import StoreKind
 from tideline.secrecy import without_login
 
 ROLE = "AWS_IAM_ROLE_ARN"
-"""A role that delta-rs assumes, and obstore cannot."""
+"""A role that delta-rs assumes; obstore does so by way of boto3 only, which is no part of it."""
 EXAMPLE = (
     """{"conn_type": "aws", "login": "ACCESS_KEY", "password": "SECRET_KEY","""
     """ "extra": {"region_name": "eu-central-1"}}"""

@@ -1,1 +1,1 @@
-"""The target table: schema, predicate, commits, file statistics."""
+"""The target table: schema, commits, file statistics."""

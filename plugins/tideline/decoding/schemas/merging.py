@@ -38,7 +38,7 @@ from tideline.decoding.schemas.selecting import (
     paths_in,
     selected,
 )
-from tideline.decoding.schemas.shapes import Record, Shape, column_type, struct_field
+from tideline.decoding.schemas.shapes import Record, Shape, column_type
 from tideline.model.decoding import (
     OF_ENVELOPE,
     OWN_COLUMNS,
@@ -359,8 +359,3 @@ class _Merging:
 
     def _place(self, change: Change) -> int:
         return next(i for i, w in enumerate(self.writers) if w.known_as == change.schema)
-
-
-def delta_fields(reader: ReaderSchema) -> list[dict[str, object]]:
-    """A reader's columns as fields of a Delta table, as Delta writes them in JSON."""
-    return [struct_field(c.name, c.type) for c in reader.columns]
