@@ -90,6 +90,7 @@ def output_schema() -> str:
         definitions[name] = _any_of([references[shape, "serialization"] for shape in shapes])
     for name, shape in LISTS.items():
         definitions[name] = {"type": "array", "items": references[shape, "serialization"]}
+    definitions["xcom-resolve_incidents"] = {"type": "array", "items": {"type": "string"}}
     whole = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Tideline's output",
