@@ -155,6 +155,7 @@ lint: $(TESTS_READY)  ## ruff, mypy, import contracts, spelling, the pages' site
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m devstack.docstrings
 	$(BIN)/codespell
 	$(BIN)/check-jsonschema --builtin-schema vendor.compose-spec docker-compose.yaml
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

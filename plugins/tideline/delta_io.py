@@ -98,11 +98,7 @@ def microseconds(times: pa.ChunkedArray) -> list[int | None]:
 
 
 def instants(times: pa.ChunkedArray) -> list[datetime | None]:
-    """Timestamps as UTC-aware datetimes.
-
-    Raises:
-        OverflowError: A time is after year 9999.
-    """
+    """Timestamps as UTC-aware datetimes."""
     return [None if us is None else _EPOCH + us * _MICROSECOND for us in microseconds(times)]
 
 
@@ -123,9 +119,6 @@ def read_parquet(
         holding: Sorted values by column. Row groups whose statistics exclude all values of one are
             left out; the others are read as a whole.
         data: The file, where it was read already.
-
-    Raises:
-        OSError: The file cannot be read.
     """
     if data is not None:
         return _rows_of(pa.BufferReader(data), columns, holding)
@@ -165,11 +158,7 @@ def _may_hold(parquet: pq.ParquetFile, group: int, holding: Mapping[str, Sequenc
 
 
 def read_bytes(table: Addressed | str, path: str, options: Mapping[str, str]) -> bytes:
-    """A data file as it is, to tell a damaged one from a store that is away.
-
-    Raises:
-        OSError: The file cannot be read.
-    """
+    """A data file as it is, to tell a damaged one from a store that is away."""
     with _store(table, options).open_input_file(unquote(path)) as file:
         data: bytes = file.read()
     return data
@@ -191,9 +180,6 @@ def write_parquet(uri: str, path: str, rows: pa.Table, options: Mapping[str, str
 
     Returns:
         The file's size in bytes.
-
-    Raises:
-        OSError: The file cannot be written.
     """
     with _store(uri, options).open_output_stream(path) as file:
         pq.write_table(rows, file, **_AS_WRITTEN)
@@ -242,11 +228,7 @@ def checkpoint_interval(uri: str) -> dict[str, str | None]:
 def read_commit(
     uri: str, version: int, options: Mapping[str, str]
 ) -> tuple[dict[str, Any], ...] | None:
-    """The actions of a commit, in the log's order; None if log cleanup has removed its file.
-
-    Raises:
-        OSError: The store cannot be reached.
-    """
+    """The actions of a commit, in the log's order; None if log cleanup has removed its file."""
     try:
         with _store(uri, options).open_input_file(f"_delta_log/{version:020d}.json") as file:
             text = file.read().decode()
@@ -259,9 +241,6 @@ def discard_folder(uri: str, options: Mapping[str, str], folder: str) -> None:
     """Delete a folder inside a table's; one that is not there is no error.
 
     Through the table's store, so it works the same for every way of running Spark.
-
-    Raises:
-        OSError: The store cannot be reached.
     """
     local = _local_folder(uri)
     if local is not None:
@@ -275,9 +254,6 @@ def folder_entries(uri: str, options: Mapping[str, str], folder: str) -> list[Fi
 
     Args:
         folder: Relative to the table's; empty for that itself.
-
-    Raises:
-        OSError: The store cannot be reached.
     """
     local = _local_folder(uri)
     if local is not None and not (local / folder).is_dir():

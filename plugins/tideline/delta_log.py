@@ -99,7 +99,6 @@ class DeltaLog:
 
         Raises:
             NotUnderstood: The log says something else than is known here.
-            DamagedLog: It is not as any writer leaves it.
         """
         if not self._is_there():
             return None

@@ -154,7 +154,6 @@ def load(kind: type[Value], text: str | bytes, where: str) -> Value:
         where: Ledger and document, or the file, for messages.
 
     Raises:
-        NewerFormat: A newer version of Tideline wrote it.
         UnreadableDocument: It is no JSON object, or has an unknown field or a wrong value.
     """
     try:
@@ -178,7 +177,6 @@ def refuse_newer(text: str, where: str) -> None:
 
     Raises:
         NewerFormat: A newer version of Tideline wrote it.
-        UnreadableDocument: It is no JSON object, or its number is none.
     """
     if not text.startswith(_PREFIX):
         _parsed(text, where)

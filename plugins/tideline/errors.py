@@ -6,6 +6,10 @@
 
 Exit 0 is success. Facts are attributes, so that a log line, the JSON output and a test read the
 same values. Each class has an entry in docs/incidents-and-errors.md.
+
+A docstring names the errors that its function raises itself. Others pass through: `ServiceAway`
+wherever Kafka, Spark, a registry or a store is asked; `StreamBusy` wherever the ledger is written;
+`ConnectionMissing` wherever a service is connected. Steps and operations name all of theirs.
 """
 
 from __future__ import annotations

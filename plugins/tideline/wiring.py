@@ -37,21 +37,13 @@ if TYPE_CHECKING:
 
 
 def open_ledger(stream: Stream) -> Ledger:
-    """The stream's ledger.
-
-    Raises:
-        ConnectionMissing: Its `ledger_connection` cannot be used.
-    """
+    """The stream's ledger."""
     location = stream.ledger_location
     return Ledger(open_store(location, find_store(stream)), stream.stream)
 
 
 def find_store(stream: Stream) -> StoreSettings | None:
-    """How the stream's object store is reached; None if all its addresses are of a file system.
-
-    Raises:
-        ConnectionMissing: Its `table.connection` cannot be used.
-    """
+    """How the stream's object store is reached; None if all its addresses are of a file system."""
     addresses = stream.store_addresses
     return store_settings(stream.table.connection, addresses[0]) if addresses else None
 
@@ -62,9 +54,6 @@ def open_store(location: LedgerLocation, store: StoreSettings | None = None) -> 
     Args:
         location: Where it is.
         store: For an address in an object store.
-
-    Raises:
-        ConnectionMissing: The location's connection cannot be used.
     """
     if location.kind == "delta":
         return DeltaLedgerStore(location.address, store_options(location.address, store))
@@ -81,9 +70,6 @@ def names_beside(location: LedgerLocation, store: StoreSettings | None = None) -
     Args:
         location: Of a ledger, which need not be there.
         store: For an address in an object store.
-
-    Raises:
-        ConnectionMissing: The location's connection cannot be used.
     """
     if location.kind == "airflow":
         from tideline.ledger.connection import ledger_url
@@ -139,11 +125,7 @@ class Clusters:
         self._clients: dict[str, KafkaPort] = {}
 
     def of(self, connection: str) -> KafkaPort:
-        """The client of a connection's cluster.
-
-        Raises:
-            ConnectionMissing: The connection cannot be used.
-        """
+        """The client of a connection's cluster."""
         from tideline.kafka.client import KafkaCluster  # many commands ask no cluster
 
         if connection not in self._clients:
@@ -170,9 +152,6 @@ def open_run(
         patience_seconds: How long brokers that are away are waited for, if that is less than the
             connection says.
         cluster: A client of the stream's cluster that others use as well; it stays open.
-
-    Raises:
-        ConnectionMissing: The stream's Kafka connection cannot be used, or its object store's.
     """
     settings = kafka_settings(stream.kafka.connection)
     if patience_seconds is not None:

@@ -92,9 +92,6 @@ def require_decider(stream: Stream, dag_run: Any) -> str | None:
 
     Returns:
         The user; None where nobody has triggered the run.
-
-    Raises:
-        NotEntitled: They may not, or nobody is known who might.
     """
     if stream.airflow.deciders is None:
         return acting_user(dag_run)

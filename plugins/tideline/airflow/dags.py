@@ -28,9 +28,6 @@ def stream_dags(folder: str | Path | None = None) -> dict[str, DAG]:
 
     Args:
         folder: Folder of stream files; None: `TIDELINE_STREAMS`, otherwise the checkout's.
-
-    Raises:
-        BadInput: There is no such folder.
     """
     wanted = get_parsing_context().dag_id
     if wanted in OPERATIONS:  # its process needs no stream's Dag, and no stream has its id

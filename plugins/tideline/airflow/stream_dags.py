@@ -48,9 +48,6 @@ def stream_dags(wanted: str | None, folder: str | Path | None = None) -> list[DA
     Args:
         wanted: The only Dag that a task's process needs; then only its file is read. None: all.
         folder: Folder of stream files; None: `streams_folder` says which.
-
-    Raises:
-        BadInput: There is no such folder.
     """
     if wanted is None:
         return _all_dags(folder)

@@ -49,7 +49,6 @@ class TypedTables:
             known: What the ledger knows; None if no service is to be asked.
 
         Raises:
-            RegistryAway: The registry does not answer.
             BadInput: There is no Java for Spark.
         """
         try:

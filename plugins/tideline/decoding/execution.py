@@ -62,11 +62,7 @@ class TypedAttempt:
 
 
 def begin_typed_attempt(run: RunContext, plan: DecodePlan) -> TypedAttempt:
-    """Take the next token; the caller holds the decoder's lease.
-
-    Raises:
-        StreamBusy: It has lost the lease meanwhile.
-    """
+    """Take the next token; the caller holds the decoder's lease."""
     assert run.typed is not None
     state = next_token(run, run.typed.decoded, run.typed.quarantine)
     change = TableChange(
@@ -88,7 +84,6 @@ def submit(run: RunContext, attempt: TypedAttempt, *, is_last_round: bool = Fals
         is_last_round: Whether ids that the plan does not name count as unknown, for good.
 
     Raises:
-        TidelineError: The class that the application reported.
         BadInput: The typed table is partitioned by days, and the plan has none.
         ServiceAway: It could not be started, or ended without a word.
     """
@@ -165,7 +160,6 @@ def put_in_place(
 
     Raises:
         VerificationFailed: Spark's files are not what it reported.
-        AttemptFenced: A newer attempt has written.
         ServiceAway: A store is away.
     """
     assert run.typed is not None
@@ -207,7 +201,6 @@ def execute(run: RunContext, plan: DecodePlan) -> DecodeRecord:
     """Decode a plan, freeze it if it is not frozen, and commit its rows.
 
     Raises:
-        DecodingHalted: A schema does not fit, or too many records cannot be decoded.
         ServiceAway: Registry, Spark or a store is away.
     """
     attempt, result = decode(run, plan)
@@ -277,11 +270,7 @@ def _decoded(run: RunContext, plan: DecodePlan) -> tuple[TypedAttempt, DecodeRes
 
 
 def refuse_burying(run: RunContext, attempt: TypedAttempt, result: DecodeResult) -> None:
-    """Halt where rows fail what halts, or more goes into quarantine than the stream file allows.
-
-    Raises:
-        DecodingHalted: It is so, and nobody has decided for it.
-    """
+    """Halt where rows fail what halts, or more goes into quarantine than the stream file allows."""
     plan, quarantined = attempt.plan, sum(result.classes.values())
     if plan.redrives and not plan.is_again:
         return  # they are in quarantine already

@@ -127,8 +127,6 @@ def parts_of(run: RunContext, decoding: Decoding, *, afresh: bool = False) -> tu
         afresh: Whether schemas that did not fit, or were another subject's, are looked at again.
 
     Raises:
-        DecodingHalted: A schema does not fit the typed table.
-        RegistryAway: The registry does not answer.
         BadInput: A schema file or a subject is missing.
     """
     decode = _decode(run)
@@ -170,12 +168,6 @@ def parts_with(
         new_ids: By part.
         new_schemas: Texts of those that records bring themselves, by part.
         sizes: How many fields the table had of each part before any was brought.
-
-    Raises:
-        DecodingHalted: A schema does not fit the typed table, or an id is unknown and the stream
-            file halts there; or they bring more new fields than it allows.
-        RegistryAway: The registry does not answer.
-        SchemaChanged: It gives another schema for an id than before.
     """
     known = list(plan.parts)
     may_halt = not plan.redrives
@@ -268,7 +260,6 @@ def parts_without_a_run(
 
     Raises:
         BadInput: A schema file cannot be read, or a schema makes no columns.
-        RegistryAway: The registry does not answer.
     """
     parts: list[PartPlan] = []
     asked: tuple[tuple[RecordPart, Part], ...] = (("value", decode.value), ("key", decode.key))
@@ -380,7 +371,6 @@ def _merged(
             changed.
 
     Raises:
-        DecodingHalted: One does not fit, and nobody has decided for quarantine.
         BadInput: A listed field cannot be there, or cannot have its name.
     """
     writers = tuple(writers)

@@ -99,7 +99,6 @@ def note_tables(run: RunContext) -> None:
 
     Raises:
         BadInput: A table is not the one that the ledger knows; nothing was decoded.
-        StreamBusy: The lease was lost.
     """
     state, tables = run.ledger.read(), _tables(run)
     _refuse_others(run, state, tables)

@@ -65,7 +65,6 @@ def discover(file: str | Path, *, is_list_new: bool = False) -> Discovery | None
         StreamFileError: The file is refused.
         BadInput: It is no fleet's; more topics match than it allows, or the list was lost: nothing
             is kept then; or the list cannot be written.
-        Transient: The brokers cannot be asked.
     """
     contents = read_file(file)
     fleet, template = contents.fleet, contents.template

@@ -78,9 +78,6 @@ def audit_current(run: RunContext, buckets: int) -> CurrentAudit | None:
     """`count_current`, and the rows of as many buckets, those whose turn it is today.
 
     Where a fold is under way, or changes are others since they were folded, no rows are looked at.
-
-    Raises:
-        TidelineError: As `count_current`; and as `check_current`, but for `BadInput`.
     """
     found = count_current(run)
     if found is None or not buckets:
@@ -104,7 +101,6 @@ def check_current(run: RunContext, count: int | None = None) -> CurrentCheck:
     Raises:
         BadInput: A fold is under way, or changes are others since they were folded.
         ServiceAway: Spark or a store is away.
-        StreamBusy: Somebody else decodes or folds.
     """
     with run.ledger.lease("decoder"):
         state = run.ledger.read()

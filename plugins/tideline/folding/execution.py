@@ -38,7 +38,6 @@ def execute(run: RunContext, plan: FoldPlan) -> FoldRecord:
         The open record, still to be verified.
 
     Raises:
-        FoldingHalted: A key has moved, or the table is not as the last fold has left it.
         ServiceAway: Spark or a store is away, or the table was changed meanwhile.
     """
     change = _begin(run, plan)

@@ -132,7 +132,6 @@ def sweep(run: RunContext, rows: int) -> tuple[Ghosts, FoldRecord | None]:
     Raises:
         BadInput: They are another number; or as of `find_ghosts`.
         ServiceAway: Spark or a store is away, or the table was changed meanwhile.
-        StreamBusy: Somebody else decodes or folds.
     """
     with run.ledger.lease("decoder"):
         ghosts = find_ghosts(run)

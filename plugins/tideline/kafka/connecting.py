@@ -41,11 +41,6 @@ def connected(**configs: Any) -> KafkaAdminClient:
 
     Args:
         configs: Keyword arguments of `KafkaAdminClient`.
-
-    Raises:
-        KafkaError: No server has answered in time, or one has refused; `refusal_of` tells which.
-        CutAtConnect: A server has cut the connection.
-        OSError: Certificates cannot be read, or TLS has failed.
     """
     clamp_kafka_logs()
     made: list[KafkaNetClient] = []

@@ -76,7 +76,6 @@ def _wants_login(link: socket.socket) -> bool:
 
     Raises:
         EOFError: It gave no answer of Kafka's.
-        OSError: The connection was cut, or silent for too long.
     """
     _ask(link, _API_VERSIONS, b"")
     return _ask(link, _SASL_HANDSHAKE, _MECHANISM) != _ILLEGAL_SASL_STATE

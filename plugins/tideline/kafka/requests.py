@@ -234,9 +234,6 @@ class KafkaRequests:
             wanted: Other partitions of the metadata are not asked for.
             metadata: Says who leads.
             timestamp: As in `list_offsets`.
-
-        Raises:
-            KafkaError: Of the first partition that was answered with an error.
         """
         answers: dict[TopicPartition, Any] = {}
         for leader, led in partitions_by_leader(metadata).items():

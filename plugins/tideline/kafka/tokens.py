@@ -64,12 +64,7 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]
         self._use_until = 0.0
 
     def token(self) -> str:
-        """A token that is valid for a while yet.
-
-        Raises:
-            TokenRefused: The endpoint refuses, or is not one.
-            TokenEndpointAway: It does not answer in time, or asks to come back later.
-        """
+        """A token that is valid for a while yet."""
         if self._clock() >= self._use_until:
             asked = self._clock()
             self._token, lifetime = self._fetched()

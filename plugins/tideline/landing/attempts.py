@@ -69,10 +69,6 @@ def begin_attempt(
         removes: The incident whose rows go: whoever counts them, waits, and counts again.
         is_raw: Whether `run.table` is the stream's raw table. Other tables follow it: nobody
             decides about a table that follows because the ledger is older.
-
-    Raises:
-        StreamBusy: It has lost the lease meanwhile.
-        ResetDetected: The ledger is older than the table; a larger token would hide that.
     """
     known = run.table.newest_token(app_id(ledger_id)) or 0
     secret = token_hex(32)
@@ -99,9 +95,6 @@ def next_token(run: RunContext, *tables: TablePort) -> LedgerState:
 
     Returns:
         The ledger after it was given out: `control.token`.
-
-    Raises:
-        StreamBusy: The lease under which they are written was lost meanwhile.
     """
     app = app_id(run.ledger.read().control.ledger_id)
     known = max(table.newest_token(app) or 0 for table in tables)
@@ -237,7 +230,6 @@ def answer_of(run: RunContext, job: DecodeJob | FoldJob, kind: type[Derived]) ->
         kind: What the application answers.
 
     Raises:
-        TidelineError: The class that the application reported.
         ServiceAway: It could not be started, or ended without a word.
     """
     result, failure = hand_over(run, job, kind)
@@ -262,7 +254,6 @@ def submit(run: RunContext, job: SparkJob) -> SparkResult:
         job: What to do; the path of the result is set here.
 
     Raises:
-        TidelineError: The class that the application reported.
         ServiceAway: It could not be started, or ended without a word.
     """
     result, failure = hand_over(run, job, SparkResult)

@@ -103,11 +103,7 @@ class RunContext:
 
     @cached_property
     def registry(self) -> RegistryPort | None:
-        """The stream's schema registry; None for a stream that names none.
-
-        Raises:
-            ConnectionMissing: Its connection cannot be used.
-        """
+        """The stream's schema registry; None for a stream that names none."""
         return None if self.connect_registry is None else self.connect_registry()
 
     def warn(self) -> None:
@@ -116,11 +112,7 @@ class RunContext:
             log.warning("%s", warning)
 
     def snapshot(self) -> tuple[LedgerState, RunRecord | None]:
-        """The ledger now, and what it knows about this run id: where every step begins.
-
-        Raises:
-            RequestConflict: The run id was used for another request.
-        """
+        """The ledger now, and what it knows about this run id: where every step begins."""
         state = self.ledger.read()
         return state, self.record_in(state)
 
@@ -148,7 +140,6 @@ class RunContext:
         Raises:
             Halted: There is no plan: it was closed and nobody takes over, or the run was cleared
                 from a later step on before it had one; run from the first step on.
-            RequestConflict: The run id was used for another request.
         """
         state, record = self.snapshot()
         if record is None or record.status == "proposed":
@@ -183,7 +174,6 @@ def hold_lane(run: RunContext) -> Iterator[None]:
 
     Raises:
         ResetDetected: The table belongs to another ledger, stream or nobody of ours.
-        StreamBusy: Somebody else holds the lane.
     """
     with run.ledger.lease(run.lane_lease, before_first=lambda state: _refuse_missing(run, state)):
         yield

@@ -171,10 +171,8 @@ def land(run: RunContext, landing: Landing, *, after_version: int) -> TableCommi
         after_version: The table's version before the attempt.
 
     Raises:
-        ResetDetected: The table is not the one that the ledger knows.
         VerificationFailed: An offset was read twice.
         ReplayUnavailable: An offset that stands there was not read, or the log has changed.
-        AttemptFenced: A newer attempt has written.
         ServiceAway: A service is away, or others committed first every time.
     """
     record, plan = landing.record, landing.plan
@@ -227,7 +225,6 @@ def remove(run: RunContext, change: TableChange, *, after_version: int) -> Known
         The commit as the head has to note it.
 
     Raises:
-        AttemptFenced: A newer attempt has written.
         ServiceAway: A service is away, or others committed first every time.
     """
 
@@ -253,7 +250,6 @@ def fence_older_attempts(run: RunContext, plan: BatchPlan) -> dict[PartitionIden
         What the table holds at the plan's coordinates, now that nobody else lands it any more.
 
     Raises:
-        StreamBusy: The lease was lost meanwhile.
         ServiceAway: Table or ledger cannot be asked, or others committed first every time.
     """
     table, control = run.table.observe(), run.ledger.read().control

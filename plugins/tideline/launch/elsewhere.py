@@ -72,9 +72,6 @@ def job_elsewhere(job_path: str, options: Mapping[str, str]) -> Iterator[RemoteJ
     Args:
         job_path: The job file of this machine.
         options: delta-rs options of the table's store.
-
-    Raises:
-        ServiceAway: The store cannot be reached.
     """
     job = read_job(job_path)
     secrets = {}

@@ -186,7 +186,6 @@ def spark_jars(store: StoreKind | None = None) -> list[Path]:
     Raises:
         BadInput: The jars have not been fetched yet, ours is another version's, or there is one
             that nobody has named, or whose content has changed.
-        ServiceAway: Those for an object store cannot be fetched.
     """
     configured = os.environ.get("TIDELINE_SPARK_JARS")
     if configured == "":
@@ -216,20 +215,12 @@ def ahead_of_spark(jars: Sequence[Path]) -> list[Path]:
 
 
 def delta_jars() -> list[Path]:
-    """The jars of Delta's own engine, for tests and benchmarks.
-
-    Raises:
-        BadInput: The jars have not been fetched yet.
-    """
+    """The jars of Delta's own engine, for tests and benchmarks."""
     return _jars_of("delta")
 
 
 def broker_jars() -> list[Path]:
-    """The jars of the embedded broker.
-
-    Raises:
-        BadInput: The jars have not been fetched yet.
-    """
+    """The jars of the embedded broker."""
     return _jars_of("broker")
 
 
@@ -244,7 +235,6 @@ def fetch_for_runs(*others: str) -> list[Path]:
 
     Raises:
         BadInput: There is no Java, or pyspark is not the pinned one.
-        ServiceAway: Maven Central cannot be reached.
     """
     fetch("spark", *others)
     build_jar(_spark_folder(), _ivy_jar().parent)
@@ -256,10 +246,6 @@ def fetch(*names: str) -> list[Path]:
 
     Args:
         names: Of `JAR_SETS`.
-
-    Raises:
-        ServiceAway: Maven Central cannot be reached.
-        BadInput: What came, or lies in the cache, is not what `jars.sha256` names.
     """
     if _missing(names):
         with open(own_folder("jars") / "lock", "w") as lock:

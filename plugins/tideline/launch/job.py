@@ -44,11 +44,7 @@ class SparkPort(Protocol):
 
 
 def read_job(job_path: str) -> SparkJob | DecodeJob | FoldJob:
-    """The job in a file of this machine, for the application that it names.
-
-    Raises:
-        UnreadableDocument: It is damaged, or of another version.
-    """
+    """The job in a file of this machine, for the application that it names."""
     text, where = Path(job_path).read_bytes(), f"job file {job_path}"
     if application_for(job_path) == DECODE:
         return load(DecodeJob, text, where)

@@ -140,9 +140,6 @@ def base_command(
         java: Which one.
         store: The object store that tables are in; None for file systems.
         is_plain: Whether it has Spark's jars alone.
-
-    Raises:
-        BadInput: Our jars have not been fetched yet.
     """
     jars = ":".join(map(str, _sparks_own() if is_plain else class_path(store)))
     modules = [o for o in MODULES if not (java.brings_own_trust and o.startswith("--add-modules"))]
@@ -267,11 +264,7 @@ class ClassArchive:
 
 
 def files_digest(command: Sequence[str]) -> str:
-    """Stands for a JVM's command, and for the content of its Java and jars.
-
-    Raises:
-        OSError: One of them is missing.
-    """
+    """Stands for a JVM's command, and for the content of its Java and jars."""
     digest = hashlib.sha256("\0".join(command).encode())
     for file in (os.path.realpath(command[0]), *command[command.index("-cp") + 1].split(":")):
         found = os.stat(file)

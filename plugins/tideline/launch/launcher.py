@@ -64,7 +64,6 @@ class Launcher:
         """Run the application that a job file is for, to its end.
 
         Raises:
-            ConnectionMissing: The connection cannot be used.
             ServiceAway: Spark could not be started or reached, or ended badly.
         """
         connection_id = self._spark.connection

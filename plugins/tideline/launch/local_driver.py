@@ -79,7 +79,6 @@ class LocalDriver:
         """Run the application that a job file is for, to its end.
 
         Raises:
-            BadInput: Java or the jars are missing.
             ServiceAway: The driver could not be started, has ended meanwhile, or the job failed.
         """
         base = base_command(find_java(), None if self._store is None else self._store.kind)

@@ -35,7 +35,6 @@ def own_folder(*parts: str) -> Path:
 
     Raises:
         BadInput: Somebody else could have put files there.
-        OSError: It cannot be made.
     """
     folder = cache_folder().joinpath(*parts)
     if not folder.is_dir():
@@ -268,9 +267,6 @@ def spill_folders() -> list[PrivateFolder]:
     """Folders for Spark's blocks: one in each place that the site names in `SPARK_LOCAL_DIRS`.
 
     Spark itself makes folders there that everybody can read.
-
-    Raises:
-        OSError: One cannot be made.
     """
     named = os.environ.get(SPILLS, "").split(",")
     places = [Path(name).absolute() for name in named if name] or [Path(tempfile.gettempdir())]

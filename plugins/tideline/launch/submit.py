@@ -333,9 +333,6 @@ class Child:
 
         Returns:
             The exit status; negative is the number of the signal that ended it.
-
-        Raises:
-            OSError: It could not be started.
         """
         with ExitStack() as after:
             kept: IO[bytes] | None = None

@@ -164,7 +164,6 @@ class LedgerFiles:
 
         Raises:
             ServiceAway: The store does not take it.
-            StoreRefused: It never will.
         """
         rows = from_columns(
             {
@@ -234,11 +233,6 @@ class LedgerFiles:
             table: At the version that the actions were made from.
             app_id: Delta transaction app id: of two commits from one version with the same id,
                 Delta refuses the second.
-
-        Raises:
-            CommitFailedError: Another writer was first, or took out any file since that version.
-            DeltaError: The store did not take it.
-            OSError: The store did not take it, or cannot say whether it did.
         """
         base, commit_id = table.version(), uuid.uuid4().hex
         properties = CommitProperties(
@@ -302,7 +296,6 @@ class LedgerTables:
 
         Raises:
             ServiceAway: The store does not answer.
-            StoreRefused: A web server answers in its place.
         """
         table = self._take()
         try:
@@ -327,9 +320,6 @@ class LedgerTables:
 
         Args:
             files: The object's, at that version.
-
-        Raises:
-            OSError: The store cannot be reached.
         """
         actions = read_commit(self._uri, version, self._options)
         added = (unquote(a["add"]["path"]) for a in actions or () if "add" in a)

@@ -90,7 +90,6 @@ class LedgerLogs:
 
         Raises:
             ServiceAway: The store does not answer.
-            StoreRefused: A web server answers in its place.
         """
         if self._own is not None:
             try:
@@ -119,7 +118,6 @@ class LedgerLogs:
 
         Raises:
             CommitConflict: The log is not where the view was read.
-            TidelineError: As `newest`.
         """
         if view.state is None or time.monotonic() - view.looked_at < FRESH_SECONDS:
             return

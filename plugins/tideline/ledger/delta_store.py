@@ -244,12 +244,7 @@ def tidy(tables: LedgerTables, files: LedgerFiles) -> None:
 
 
 def merge(table: DeltaTable, files: LedgerFiles) -> None:
-    """Bring segments of several files, or of a file that delta-rs has merged, into one file each.
-
-    Raises:
-        DeltaError: The store, or other writers, did not let it.
-        ServiceAway: The store does not return or take a file.
-    """
+    """Bring segments of several files, or of one that delta-rs has merged, into a file each."""
     segments: dict[str, list[str]] = defaultdict(list)
     for path, key in active_files(table):
         if key.startswith(HISTORY):

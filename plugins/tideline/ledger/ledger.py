@@ -43,22 +43,14 @@ class Ledger(LedgerHistory):
         """The state now; that of an empty ledger where there is none yet.
 
         Raises:
-            StreamBusy: A lease that this ledger's holder works under was lost (R5).
-            LedgerElsewhere: The ledger was moved.
             ServiceAway: The store does not answer, or shows an older version than before.
-            NewerFormat: A newer version of Tideline wrote a document.
-            UnreadableDocument: A document is damaged or has unknown fields.
             BadInput: It is another stream's ledger.
         """
         with self._lock:
             return self._refuse_lost(self._decode(self._read()))
 
     def read_since(self, known: LedgerState) -> LedgerState:
-        """The state now: the very object that is known where nothing has changed since.
-
-        Raises:
-            TidelineError: As `read`.
-        """
+        """The state now: the very object that is known where nothing has changed since."""
         with self._lock:
             snapshot = self._read()
             return known if snapshot.version == known.version else self._decode(snapshot)
@@ -68,9 +60,6 @@ class Ledger(LedgerHistory):
 
         Args:
             state: One that was just read; None reads it.
-
-        Raises:
-            TidelineError: As `read`.
         """
         state = self.read() if state is None else state
         known = state.runs.get(run_id)
@@ -91,10 +80,6 @@ class Ledger(LedgerHistory):
 
         Returns:
             The state that was written, or the one read when the change changes nothing.
-
-        Raises:
-            CommitConflict: Other writers were first every time.
-            TidelineError: As `read`.
         """
         return self._swap(lambda state: change(self._refuse_lost(state)))
 
@@ -167,7 +152,6 @@ class Ledger(LedgerHistory):
             before_first: Called before the first write to a new ledger, which may refuse it.
 
         Raises:
-            StreamBusy: Somebody else holds it.
             Halted: A rewind was begun and has to be finished first.
         """
 
@@ -196,11 +180,7 @@ class Ledger(LedgerHistory):
                 log.warning("the %s lease was not given back: %s", name, error)
 
     def refuse_lost(self) -> None:
-        """Make sure that the holder has all of its leases, before it acts outside of the ledger.
-
-        Raises:
-            StreamBusy: One was lost, and others may have worked meanwhile.
-        """
+        """Make sure that the holder has all of its leases, before it acts outside of the ledger."""
         self.read()
 
     def _refuse_lost(self, state: LedgerState) -> LedgerState:

@@ -78,12 +78,7 @@ def move_ledger(
 
     Raises:
         LedgerElsewhere: The source was moved elsewhere, or the target is another location's copy.
-        NewerFormat: A newer version of Tideline wrote to the source or the target.
-        UnreadableDocument: A document or an entry of the history is damaged.
-        BadInput: The target holds something else.
         StreamBusy: Somebody is at work on the stream.
-        CommitConflict: Other writers were first every time.
-        ServiceAway: A store does not answer; the same command continues.
     """
     arriving = open_store(target)
     if source == target:
@@ -224,10 +219,6 @@ def _refuse_newer_formats(store: LedgerStore, snapshot: Snapshot, *, history: bo
 
     Args:
         history: Whether to check the whole history as well, which reads it once more.
-
-    Raises:
-        NewerFormat: A newer version of Tideline wrote there.
-        UnreadableDocument: A document or entry is damaged.
     """
     for key, body in snapshot.documents.items():
         refuse_newer(body, f"ledger {store.location}: document {key}")

@@ -146,9 +146,6 @@ def retry_conflicts(attempt: Callable[[], Result], tries: int) -> Result:
     Args:
         attempt: Reads, decides and commits; called again from its start.
         tries: At most that many calls.
-
-    Raises:
-        CommitConflict: Others were first every time.
     """
     for number in range(1, tries + 1):
         try:

@@ -53,7 +53,6 @@ def decode(snapshot: Snapshot, location: str, stream: str) -> LedgerState:
 
     Raises:
         LedgerElsewhere: A relocation marker stands there.
-        NewerFormat: A newer version of Tideline wrote a document.
         UnreadableDocument: A document is damaged, missing, or of an unknown kind.
         BadInput: It is another stream's ledger.
     """
@@ -117,7 +116,6 @@ def document(kind: type[Value], snapshot: Snapshot, key: str, location: str) -> 
     """One document of a snapshot.
 
     Raises:
-        NewerFormat: A newer version of Tideline wrote it.
         UnreadableDocument: It is damaged or missing.
     """
     if key not in snapshot.documents:
@@ -129,12 +127,7 @@ def document(kind: type[Value], snapshot: Snapshot, key: str, location: str) -> 
 
 
 def marker_in(snapshot: Snapshot, location: str) -> RelocationMarker | None:
-    """The marker of a location that does not hold its ledger; None where it does.
-
-    Raises:
-        NewerFormat: A newer version of Tideline wrote it.
-        UnreadableDocument: It is damaged.
-    """
+    """The marker of a location that does not hold its ledger; None where it does."""
     if MARKER not in snapshot.documents:
         return None
     return document(RelocationMarker, snapshot, MARKER, location)

@@ -72,19 +72,11 @@ class Sources:
         logging.getLogger("kafka").setLevel(logging.WARNING)
 
     def names(self) -> set[str]:
-        """Names of all streams whose files are accepted.
-
-        Raises:
-            BadInput: There is no folder of stream files.
-        """
+        """Names of all streams whose files are accepted."""
         return set(self._files.streams())
 
     def readable(self, dag_ids: set[str]) -> set[str]:
-        """Names of the streams that one of these Dags lands.
-
-        Raises:
-            BadInput: There is no folder of stream files.
-        """
+        """Names of the streams that one of these Dags lands."""
         return {name for name, file in self._files.streams().items() if file.dag_id in dag_ids}
 
     def dag_of(self, name: str) -> str:

@@ -113,7 +113,6 @@ def above_the_table(
 
     Raises:
         ServiceAway: The table cannot be read.
-        VerificationFailed: A data file of such a log is gone or damaged.
     """
     version = observation.table.version
     if version is None or finding.kind not in _BEGIN_GENERATIONS:
@@ -137,11 +136,7 @@ def above_the_table(
 
 
 def accept_gaps(run: RunContext, incidents: tuple[Incident, ...]) -> LedgerState:
-    """Accept missing offsets of a landed plan: the rows that are there can be verified then.
-
-    Raises:
-        StreamBusy: Somebody else has closed an incident, or decided otherwise, meanwhile.
-    """
+    """Accept missing offsets of a landed plan: the rows that are there can be verified then."""
 
     def accept(state: LedgerState) -> LedgerState:
         head, closed = state.decided_alike(incidents).head, []

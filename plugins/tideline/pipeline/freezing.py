@@ -77,7 +77,6 @@ def freeze_backfill(
     Records that have expired halt it unless `on_reset.retention_loss` is `accept_loss`.
 
     Raises:
-        ResetDetected: A log that it would read is not the one that the ledger knows.
         WindowUnavailable: Part of what was asked for has expired.
     """
     if findings:

@@ -77,7 +77,6 @@ def draft(
     Raises:
         BadInput: The stream file's start does not fit the log, or what a backfill asks for does
             not.
-        WindowUnavailable: Times do not order the log.
         ServiceAway: The cluster or the table cannot be asked.
     """
     observed = observe(run, head)
@@ -261,7 +260,6 @@ def _asked_offsets(
 
     Raises:
         BadInput: Ranges that the stream or the log does not have.
-        WindowUnavailable: A record from the future makes a look-up unusable.
         ServiceAway: Cluster or ledger cannot be asked.
     """
     request = run.request

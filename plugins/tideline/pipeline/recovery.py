@@ -57,7 +57,6 @@ def replan(
 
     Raises:
         ServiceAway: Cluster, table or ledger cannot be asked.
-        StreamBusy: Somebody was quicker: run again.
     """
     return propose(run, recover(run, state), earlier)
 
@@ -136,9 +135,6 @@ def close_partially(
     Args:
         record: Of the run that executes the plan: its own, or one that set out to finish it.
         held: The plan's open incidents.
-
-    Raises:
-        ResetDetected: Somebody has changed the table; that is decided first.
     """
     plan = record.plan
     assert plan is not None

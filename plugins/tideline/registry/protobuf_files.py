@@ -36,10 +36,6 @@ def imported_files(folder: Path, text: str) -> tuple[tuple[str, str], ...]:
 
     Args:
         folder: Names are relative to it.
-
-    Raises:
-        OSError: One cannot be read.
-        UnicodeDecodeError: One is no UTF-8.
     """
     found: dict[str, str] = {}
     waiting = [text]

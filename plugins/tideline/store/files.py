@@ -71,7 +71,6 @@ def names_in(uri: str, options: Mapping[str, str]) -> list[str]:
     """The names of what lies in a folder of an object store; none where obstore has no client.
 
     Raises:
-        StoreRefused: The store refuses to list it.
         ServiceAway: The store does not answer.
     """
     if ROLE in options:

@@ -46,11 +46,7 @@ def streams_folder(folder: str | Path | None = None) -> Path:
 
 
 def stream_paths(folder: str | Path | None = None) -> list[Path]:
-    """The paths of all stream files in the streams folder, sorted by name, .yaml before .yml.
-
-    Raises:
-        BadInput: There is no such folder.
-    """
+    """The paths of all stream files in the streams folder, sorted by name, .yaml before .yml."""
     found = streams_folder(folder)
     return sorted([*found.glob("*.yaml"), *found.glob("*.yml")])
 
@@ -321,9 +317,6 @@ def read_stream(path: str | Path, name: str | None = None) -> Stream:
 
     Args:
         name: Which one of a fleet's; None for the only one of a stream file.
-
-    Raises:
-        StreamFileError: The file is refused, or does not have that stream.
     """
     return stream_of(contents_in(path), name)
 
@@ -346,20 +339,12 @@ def stream_of(contents: FileContents, name: str | None) -> Stream:
 
 
 def streams_in(path: str | Path) -> tuple[Stream, ...]:
-    """The stream of a stream file, or those of a fleet that are known and have not left it.
-
-    Raises:
-        StreamFileError: The file is refused.
-    """
+    """The stream of a stream file, or those of a fleet that are known and have not left it."""
     return contents_in(path).streams
 
 
 def contents_in(path: str | Path) -> FileContents:
-    """What is in a file; of a fleet without the streams that have left it.
-
-    Raises:
-        StreamFileError: The file is refused.
-    """
+    """What is in a file; of a fleet without the streams that have left it."""
     contents = read_file(path)
     return contents if contents.fleet is None else _without_others(contents, Path(path))
 
@@ -369,9 +354,6 @@ def contents_beside(path: str | Path, other: str | Path) -> FileContents:
 
     Args:
         other: A file in the folder where topics and schema files are, if they are not beside it.
-
-    Raises:
-        StreamFileError: The file is refused in both.
     """
     moved = str(Path(other).absolute().with_name(Path(path).name))
     try:
@@ -382,11 +364,7 @@ def contents_beside(path: str | Path, other: str | Path) -> FileContents:
 
 
 def read_file(path: str | Path) -> FileContents:
-    """What is in a stream file, or in a fleet file.
-
-    Raises:
-        StreamFileError: The file cannot be read, is not YAML, or does not fit the model.
-    """
+    """What is in a stream file, or in a fleet file."""
     return contents_of(parse(read_text(path), str(path)))
 
 
@@ -396,9 +374,6 @@ def parse_stream(text: str, file: str) -> Stream:
     Args:
         text: The YAML.
         file: Its path: schema files are looked for beside it, and messages name it.
-
-    Raises:
-        StreamFileError: The text is not YAML, or does not fit the model.
     """
     (stream,) = contents_of(parse(text, file)).streams
     return stream

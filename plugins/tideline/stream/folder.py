@@ -33,11 +33,7 @@ class StreamsFolder:
         self._lock = threading.Lock()
 
     def streams(self) -> Mapping[str, StreamFile]:
-        """All streams as they were a few seconds ago at most, by name.
-
-        Raises:
-            BadInput: There is no such folder.
-        """
+        """All streams as they were a few seconds ago at most, by name."""
         with self._lock:
             now = time.monotonic()
             if self._read_at is None or now - self._read_at >= _EVERY:
@@ -46,20 +42,12 @@ class StreamsFolder:
             return self._streams
 
     def files(self) -> tuple[Mapping[Path, FileContents], tuple[str, ...]]:
-        """What the streams are made of, as `by_name` takes it: accepted files, and other names.
-
-        Raises:
-            BadInput: There is no such folder.
-        """
+        """What the streams are made of, as `by_name` takes it: accepted files, and other names."""
         self.streams()
         return self._files
 
     def paths(self) -> list[Path]:
-        """The paths of all stream files.
-
-        Raises:
-            BadInput: There is no such folder.
-        """
+        """The paths of all stream files."""
         return stream_paths(self._folder)
 
     def _read(self) -> Mapping[str, StreamFile]:
@@ -82,11 +70,7 @@ class StreamsFolder:
 
 
 def _stamp(path: Path, contents: FileContents | None) -> _Stamp:
-    """Changes with a file, and with the topics that were found where it is a fleet's.
-
-    Raises:
-        FileNotFoundError: The file is gone.
-    """
+    """Changes with a file, and with the topics that were found where it is a fleet's."""
     own = path.stat()
     found = (0, 0)
     if contents is not None and contents.fleet is not None:

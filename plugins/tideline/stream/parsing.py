@@ -228,12 +228,7 @@ def parse(text: str, file: str) -> Parsed:
 
 
 def _check_structure(text: str, loader: Any) -> None:
-    """Look at a YAML text event by event, which recurses nowhere.
-
-    Raises:
-        YAMLError: It is no YAML, has an anchor or an alias, is nested too deeply, or has a value
-            that is too long, or too many of them.
-    """
+    """Look at a YAML text event by event, which recurses nowhere."""
     depth = values = 0
     for event in yaml.parse(text, Loader=loader):
         if isinstance(event, yaml.NodeEvent) and event.anchor is not None:

@@ -61,10 +61,6 @@ def add_columns(table: DeltaTable, wanted: Sequence[Field]) -> tuple[Field, ...]
 
     Returns:
         All columns that the table has now.
-
-    Raises:
-        CommitFailedError: Another program has changed the table meanwhile.
-        DeltaError: The commit was refused.
     """
     if added := lacking(table, wanted):
         table.alter.add_columns(

@@ -54,10 +54,7 @@ def create_table(
 
     Raises:
         BadInput: The folder holds files, and no Delta table.
-        StoreRefused: The object store ignores conditional puts, or refuses us.
         ServiceAway: The object store does not answer.
-        DeltaError: The commit was refused.
-        OSError: The store cannot be reached.
     """
     others = sorted(
         e.base_name for e in folder_entries(uri, options, "") if e.base_name != "_delta_log"
@@ -112,10 +109,7 @@ def commit_change(
 
     Raises:
         VerificationFailed: A file of the attempt is gone, or is not as it was written.
-        CommitFailedError: Another program has committed that version.
         CommitConflict: A file that is to be replaced by a merged one has gone.
-        DeltaError: The commit was refused.
-        OSError: The store cannot be reached.
     """
     holding_rows = [f for f in added if f.rows]
     metadata = change.metadata(

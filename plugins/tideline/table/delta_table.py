@@ -478,7 +478,6 @@ class TargetTable:
         """The offsets in one file, by identity, in the order of the file; reads coordinates only.
 
         Raises:
-            ServiceAway: The store cannot be reached.
             VerificationFailed: The file is gone or cannot be read.
         """
         with self._reachable():

@@ -58,8 +58,6 @@ class NewestTable:
 
         Raises:
             DeltaError: The table cannot be read.
-            OSError: The store cannot be reached.
-            StoreRefused: A web server answers in its place.
         """
         table, self._table = self._table, None  # nobody knows its state after an error
         looked_at = time.monotonic()
@@ -122,8 +120,6 @@ class NewestTable:
 
         Raises:
             DeltaError: The table has no such version, or it cannot be read.
-            OSError: The store cannot be reached.
-            StoreRefused: A web server answers in its place.
         """
         if self._table is not None and self._table.version() == version:
             return self._table
@@ -133,12 +129,7 @@ class NewestTable:
         return table
 
     def delta_rs(self) -> DeltaTable:
-        """An object of delta-rs, at the newest version, for what only that does.
-
-        Raises:
-            DeltaError: There is no table, or it cannot be read.
-            OSError: The store cannot be reached.
-        """
+        """An object of delta-rs, at the newest version, for what only that does."""
         return DeltaTable(self._uri, storage_options=self._options)
 
     def actions(self, version: int) -> tuple[Mapping[str, Any], ...] | None:
@@ -166,10 +157,6 @@ class NewestTable:
         Args:
             table: What `newest` gave last.
             count: How many; None for all that the log still has.
-
-        Raises:
-            DeltaError: The table cannot be read.
-            OSError: The store cannot be reached.
         """
         if isinstance(table, DeltaTable):
             yield from table.history(count)
@@ -196,7 +183,6 @@ class NewestTable:
 
         Raises:
             CommitFailedError: Another program has made that version.
-            DeltaError: The commit was refused.
             OSError: The store cannot be reached; whether it has committed is unknown.
         """
         self._looked_at = 0.0
@@ -289,11 +275,7 @@ def _as_os_errors() -> Iterator[None]:
 def find_commit(
     kept: NewestTable, table: Opened, plan_id: str, after_version: int | None
 ) -> TableCommit | None:
-    """The newest commit of a plan, among those after a version (exclusive).
-
-    Raises:
-        NewerFormat: A newer version of Tideline made one of them.
-    """
+    """The newest commit of a plan, among those after a version (exclusive)."""
     count = table.version() - (-1 if after_version is None else after_version)
     if count <= 0:
         return None
@@ -308,9 +290,6 @@ def commits_above(kept: NewestTable, table: Opened, token: int) -> tuple[KnownCo
     """The commits of the table's ledger with a larger token, newest first, with all their ranges.
 
     Tokens grow with versions, so only the part of the log that holds them is read.
-
-    Raises:
-        NewerFormat: A newer version of Tideline made one of them.
     """
     ledger_id, found = table.metadata().configuration.get(LEDGER_PROPERTY), []
     for commit in kept.history(table):
@@ -337,10 +316,6 @@ def newer_commits(
     Args:
         table: At its newest version.
         known_version: The version; None lists nothing.
-
-    Raises:
-        NewerFormat: A newer version of Tideline made one of them.
-        OSError: The store cannot be reached.
     """
     count = 0 if known_version is None else table.version() - known_version
     if count <= 0:

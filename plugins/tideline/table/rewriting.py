@@ -45,9 +45,6 @@ def rewrite(store: PyFileSystem, file: DataFile, wanted: Coordinates, folder: st
 
     Returns:
         The new file's path, relative to the table, not URL-encoded.
-
-    Raises:
-        OSError: A file cannot be read or written.
     """
     path = _new_path(folder, file.path, "kept")
     with store.open_input_file(unquote(file.path)) as source:
@@ -96,10 +93,6 @@ def merge_files(
 
     Returns:
         What to commit; None where a column has types in these files that do not fit together.
-
-    Raises:
-        VerificationFailed: A file is damaged, or holds another number of rows than the log says.
-        OSError: A file cannot be read or written.
     """
     declared = plain_schema(pa.schema(table.schema().to_arrow()))
     schema = _common_schema(declared, [_schema_of(store, table, f) for f in files])

@@ -49,7 +49,6 @@ def read_coordinates(
         data: The file, where it was read already.
 
     Raises:
-        OSError: The file cannot be read.
         ArrowInvalid: It is no Parquet file, or it has rows without coordinates, as no run writes.
     """
     columns = [n for n in (*IDENTITY, "offset") if n not in file.constants]
@@ -110,9 +109,6 @@ def rows_of_plans(table: Opened, options: Mapping[str, str], plans: Collection[s
 
     Args:
         table: The quarantine.
-
-    Raises:
-        OSError: A file cannot be read.
     """
     places: tuple[_Places, _Places] = (defaultdict(list), defaultdict(list))
     topics: dict[str, str] = {}
@@ -143,9 +139,6 @@ def quarantined_rows(
         table: The quarantine.
         classes: Only these error classes; all if empty.
         since: Only records with Kafka's time from this one on (inclusive); None for all.
-
-    Raises:
-        OSError: A file cannot be read.
     """
     found: dict[tuple[str, str, int, int], list[OffsetRange]] = defaultdict(list)
     for file in active_files(table):
@@ -170,9 +163,6 @@ def valueless_rows(
     Args:
         table: A raw table.
         wanted: Only files that may hold rows there are read; each is read as a whole.
-
-    Raises:
-        OSError: A file cannot be read.
     """
     return _rows_where(table, options, wanted, "value", lambda values: values.is_null())
 
@@ -215,7 +205,6 @@ def rows_with(
 
     Raises:
         BadInput: A text is no value of its column's type.
-        OSError: A file cannot be read.
     """
     import pyarrow.compute as pc
 
@@ -271,9 +260,6 @@ def rows_at(
 
     Args:
         columns: What is given of each row, beside its coordinates.
-
-    Raises:
-        OSError: A file cannot be read.
     """
     for file in active_files(table):
         if wanted is not None and not wanted.may_be_in(file):

@@ -57,8 +57,6 @@ def committed_files(
 
     Raises:
         VerificationFailed: The manifest is missing, or names what is no data file of the attempt.
-        UnreadableDocument: It is damaged, or a newer version of Tideline wrote it.
-        OSError: The store cannot be reached.
     """
     path = f"{change.folder}/{_NAME}"
     try:
@@ -155,10 +153,6 @@ def read_footer(
     Args:
         path: Relative to the table, not URL-encoded.
         partition: Values of the partition columns; from the names of the folders if not given.
-
-    Raises:
-        OSError: It is not there, or cannot be read.
-        ArrowInvalid: It is no whole Parquet file.
     """
     if partition is None:
         folders = (part.partition("=") for part in path.split("/")[:-1] if "=" in part)
@@ -179,9 +173,6 @@ def in_place(store: PyFileSystem, sizes: Mapping[str, int | None]) -> frozenset[
 
     Args:
         sizes: By path relative to the table, not URL-encoded.
-
-    Raises:
-        OSError: The store cannot be reached.
     """
     folders: dict[str, list[str]] = defaultdict(list)
     for path in sizes:

@@ -31,9 +31,6 @@ class LookingSpark:
 
         Args:
             knows_columns: Whether the plan has its parts; else only the grammar counts.
-
-        Raises:
-            BadInput: There is no Java.
         """
         columns = typed_type(plan) if knows_columns else None
         asked = (plan.expect, None if columns is None else columns.json())
