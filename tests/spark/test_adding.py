@@ -27,7 +27,7 @@ def stream(harness):
 @pytest.mark.parametrize(
     "columns",
     [
-        ["topic_id"],
+        pytest.param(["topic_id"], marks=pytest.mark.slow),
         pytest.param([], marks=pytest.mark.slow),
         ["topic", "partition"],
         pytest.param(["generation"], marks=pytest.mark.slow),

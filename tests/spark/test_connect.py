@@ -33,6 +33,7 @@ def test_a_server_that_is_away_may_be_tried_again(harness, spark):
     assert len(table_rows(stream)) == 10
 
 
+@pytest.mark.slow  # half a minute beside other parts
 def test_the_connection_s_type_chooses_the_server(harness, spark, monkeypatch):
     """Nothing is started for a connection of type spark_connect."""
     monkeypatch.setenv("AIRFLOW_CONN_WARM", json.dumps(spark.server.connection))

@@ -132,6 +132,7 @@ def test_a_key_that_has_moved_halts_and_a_decision_orders_by_time(harness, spark
     assert orders.rows()[1] == ("back", 3)
 
 
+@pytest.mark.slow  # a minute beside other parts
 def test_a_delete_that_lacks_a_column_of_the_key_halts(orders, capsys):
     """By the command line: nothing is folded, and a key of the record's own cures it."""
     orders.current["key"] = ["key_id", "note"]
@@ -350,6 +351,7 @@ def ghosts_of(orders):
         return find_ghosts(run)
 
 
+@pytest.mark.slow  # a minute beside other parts
 def test_rows_of_keys_that_are_gone_need_not_be_kept(harness, spark):
     """They are dropped with a fold that comes later, and a rewind brings the rows back."""
     orders = Changing(harness, spark, keep_deleted=False)
@@ -373,6 +375,7 @@ def test_rows_of_keys_that_are_gone_need_not_be_kept(harness, spark):
     assert orders.rows().keys() == {0, *range(4, 10)}
 
 
+@pytest.mark.slow  # half a minute beside other parts
 def test_a_compacted_topic_that_is_read_late_leaves_the_table_unproven(harness, spark, caplog):
     """A delete may be gone by then; the table's properties say so, and a sweep ends it."""
     config = {"cleanup.policy": "compact", "delete.retention.ms": "600000"}

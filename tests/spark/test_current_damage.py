@@ -38,6 +38,7 @@ def check(orders):
         return check_current(run)
 
 
+@pytest.mark.slow  # half a minute beside other parts
 def test_some_buckets_alone_are_looked_at(orders, monkeypatch):
     """Those whose turn it is; damage elsewhere waits for its own."""
     table = DeltaTable(orders.tables["current"])
@@ -117,6 +118,7 @@ def version_of_first(table):
     return min(versions)
 
 
+@pytest.mark.slow  # a minute beside other parts
 def test_each_is_named(orders):
     """Then the table is restored, and is clean."""
     table = DeltaTable(orders.tables["current"])
@@ -202,6 +204,7 @@ def test_a_table_that_is_not_the_fold_of_its_changes_is_told(orders):
     assert check(orders).changes == 25
 
 
+@pytest.mark.slow  # half a minute beside other parts
 def test_what_is_decoded_again_has_to_be_folded_first(orders):
     with open_run(orders.stream, "one", RunRequest(), orders.spark) as run:
         decode_batch(run)
@@ -211,6 +214,7 @@ def test_what_is_decoded_again_has_to_be_folded_first(orders):
     assert check(orders).flaws == ()
 
 
+@pytest.mark.slow  # half a minute beside other parts
 def test_sums_of_an_older_kind_are_made_anew_once(harness, spark, monkeypatch):
     """What was forged where they see nothing is neither trusted nor an alarm; later it is told."""
     tags = schema(field("id", of("int64")), field("tags", of("array", items=of("string"))))

@@ -65,7 +65,7 @@ def test_a_topic_that_grows_after_all_rows_went_halts(harness, spark, capsys):
     assert status == 0, said
 
 
-@pytest.mark.parametrize("sorts_first", [True, False])
+@pytest.mark.parametrize("sorts_first", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_a_backlog_of_two_incarnations(harness, spark, sorts_first):
     """The rows of the topic of today count, in whatever order ids sort and runs decode."""
     orders = Changing(harness, spark)
@@ -87,6 +87,7 @@ def test_a_backlog_of_two_incarnations(harness, spark, sorts_first):
     assert orders.rows() == wanted
 
 
+@pytest.mark.slow  # half a minute beside other parts
 def test_a_table_that_is_made_anew_follows_the_same_order(harness, spark, capsys):
     """Three incarnations; the table is deleted, and folded from what is decoded."""
     orders = Changing(harness, spark)
@@ -112,6 +113,7 @@ def test_a_table_that_is_made_anew_follows_the_same_order(harness, spark, capsys
     assert [c["values"]["note"] for c in json.loads(said.out)["changes"]] == ["2", "1", "0"]
 
 
+@pytest.mark.slow  # half a minute beside other parts
 def test_a_ledger_of_before_learns_the_order_and_folds_anew_once(harness, spark):
     """It has no list of incarnations, and has guessed: a dead topic's rows stand in the table."""
     orders = Changing(harness, spark)

@@ -224,7 +224,7 @@ def test_producers_of_one_topic_do_not_reach_each_others_records(harness, regist
     assert is_clean(at.harness, at.stream)
 
 
-@pytest.mark.parametrize("key", ["struct", "number"])
+@pytest.mark.parametrize("key", ["struct", pytest.param("number", marks=pytest.mark.slow)])
 def test_keys_and_values_of_a_real_topic(harness, registry, spark, key):
     """A schema changes on its way, a record is bad, a run is cleared; no registry is asked."""
     part = {"format": "json", "framing": "connect"}

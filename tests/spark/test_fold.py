@@ -560,7 +560,7 @@ LOGS = int(os.environ.get("TIDELINE_TEST_LOGS", "80"))
     "way",
     [
         "plain",
-        "lacking",
+        pytest.param("lacking", marks=pytest.mark.slow),
         pytest.param("sequence", marks=pytest.mark.slow),
         pytest.param("dropping", marks=pytest.mark.slow),
     ],

@@ -187,6 +187,7 @@ NUMBERS = ("1", "30", "-2", "+ 3", "1.5", ".25", "'3'", "007")
 UNITS = ("days", "Day", "week", "HOURS", "minute", "seconds", "milliseconds", "month", "d", ",")
 
 
+@pytest.mark.slow  # half a minute beside other parts
 def test_intervals_are_what_delta_takes_them_for(spark):
     """Delta's own function is the judge of texts put together at random."""
     delta = spark.session.sparkContext._jvm.org.apache.spark.sql.delta.DeltaConfigs

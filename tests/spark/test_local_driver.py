@@ -48,6 +48,7 @@ def test_a_run_that_lands_loads_nothing_that_it_does_not_use(harness, warm, sock
     assert not loaded & {"airflow", "pandas", "pyarrow.compute", "pyspark", "sqlalchemy"}
 
 
+@pytest.mark.slow  # half a minute beside other parts
 def test_before_another_driver_starts_the_longest_idle_one_ends(
     harness, warm, sockets, monkeypatch
 ):
