@@ -168,11 +168,12 @@ format: $(TESTS_READY)  ## Format the code, mend what ruff can mend
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-schema: $(TESTS_READY)  ## Write docs/stream.schema.json, docs/fleet.schema.json, docs/output.schema.json and docs/page.openapi.json from the models
+schema: $(TESTS_READY)  ## Write docs/stream.schema.json, docs/fleet.schema.json, docs/output.schema.json and docs/page.openapi.json from the models; tests/data/golden
 	$(BIN)/python -m tideline.stream.stream > docs/stream.schema.json
 	$(BIN)/python -m tideline.stream.fleet > docs/fleet.schema.json
 	$(BIN)/python -m tideline.contract.schema > docs/output.schema.json
 	PYTHONPATH=plugins:. $(BIN)/python -m devstack.page_api docs/page.openapi.json
+	PYTHONPATH=plugins:dags:. $(BIN)/python -m tests.dags.golden
 
 reference: $(TESTS_READY)  ## Write docs/reference and the A-Z of errors from the models, the command line, errors and tables
 	PYTHONPATH=plugins:. $(BIN)/python -m devstack.reference
