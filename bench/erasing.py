@@ -32,7 +32,8 @@ from bench.tables import Table
 from tideline.errors import ServiceAway
 from tideline.landing.context import RunContext, TypedTables
 from tideline.model.head import PartitionPosition
-from tideline.model.offsets import Coverage, OffsetRange, PartitionIdentity
+from tideline.model.offsets import OffsetRange, PartitionIdentity
+from tideline.model.places import Places
 from tideline.model.request import RunRequest
 from tideline.operations.erase_finding import AskedKeys
 from tideline.operations.erasing import EraseRequest, erase
@@ -136,7 +137,7 @@ def _made(folder: Path, records: int, layout: str) -> tuple[RunContext, Stream]:
     assert stream.decode is not None
     position = PartitionPosition("orders", _ID, 0, 0, records)
     log = PartitionIdentity(_ID, 0, 0)
-    coverage = (Coverage(log, (OffsetRange(0, records),)),)
+    coverage = Places({log: (OffsetRange(0, records),)})
     state = ledger.update(
         lambda s: s.with_head(replace(s.head, positions=(position,), coverage=coverage))
     )

@@ -120,6 +120,7 @@ def _documents(kinds: Iterable[type]) -> list[type]:
 
 
 def _collect(kind: Any, found: list[type]) -> None:
+    kind = getattr(kind, "ENTRY", kind)  # of Places
     if isinstance(kind, type) and is_dataclass(kind) and kind not in found:
         found.append(kind)
         for inner in get_type_hints(kind).values():
@@ -132,5 +133,9 @@ def _keys(cls: type) -> Iterator[str]:
     """What a document is, and its keys with what the docstring says of them."""
     said = meanings(cls)
     yield from (f"## {cls.__name__}", "", summary(cls), "")
-    rows = ((code(f.name), code(f.type), said.get(f.name, "")) for f in fields(cls))
+    types = {"Places": "tuple[Coverage, ...]"}  # as it is stored
+    rows = (
+        (code(f.name), code(types.get(str(f.type), f.type)), said.get(f.name, ""))
+        for f in fields(cls)
+    )
     yield from table(("key", "type", "meaning"), rows)

@@ -246,6 +246,7 @@ def _dataclass_at(hint: Any, path: Sequence[int | str]) -> Any:
 
 def _dataclass_in(hint: Any) -> Any:
     """The dataclass in a type such as `tuple[Incident, ...]` or `Plan | None`."""
+    hint = getattr(hint, "ENTRY", hint)  # of Places
     if is_dataclass(hint):
         return hint
     return next(filter(None, map(_dataclass_in, get_args(hint))), None)

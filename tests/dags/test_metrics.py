@@ -17,7 +17,8 @@ from tideline.model import metrics
 from tideline.model.decoding import Decoding
 from tideline.model.erasing import Erasing
 from tideline.model.head import Headroom
-from tideline.model.offsets import Coverage, OffsetRange, PartitionIdentity
+from tideline.model.offsets import OffsetRange, PartitionIdentity
+from tideline.model.places import Places
 from tideline.model.run import TableCommit
 from tideline.model.verdicts import DECODING, FOLDING, HALTING
 
@@ -63,7 +64,7 @@ def test_an_age_and_a_headroom_are_those_of_the_oldest_unread_record(gauges, mon
 
 def test_what_is_landed_and_not_decoded_is_told_from_the_first_offset(gauges):
     """A decoding that has never come through leaves all of it; without typed tables nothing is."""
-    coverage = (Coverage(PartitionIdentity(ID, 0, 0), (OffsetRange(0, 30),)),)
+    coverage = Places({PartitionIdentity(ID, 0, 0): (OffsetRange(0, 30),)})
     decoding = Decoding(table_ids=("typed", "bad"))
     state = state_with(decoding=decoding)
     state.head = replace(state.head, coverage=coverage)

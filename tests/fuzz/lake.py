@@ -34,7 +34,8 @@ from tideline.model.current import FoldRequest
 from tideline.model.decoding import PartPlan, ReaderSchema, TypedColumn
 from tideline.model.head import KnownCommit, PartitionPosition
 from tideline.model.incident import Decision
-from tideline.model.offsets import CoordinateRange, Coverage, ReadRange, add_coverage
+from tideline.model.offsets import CoordinateRange, ReadRange
+from tideline.model.places import NOWHERE, Places
 from tideline.model.request import RunRequest
 from tideline.stream.stream import Stream
 from tideline.table.delta_table import TargetTable
@@ -205,9 +206,9 @@ class Lake:
             for r in runs_of(offsets)
         )
 
-    def coverage(self, places: Iterable[Place]) -> tuple[Coverage, ...]:
+    def coverage(self, places: Iterable[Place]) -> Places:
         """Places as the ledger knows them."""
-        return add_coverage((), ((r.identity, r.offsets) for r in self.ranges(places)))
+        return Places.of(self.ranges(places))
 
     def decoded(self, changed: Iterable[Place]) -> None:
         """What the topic says is decoded stands in the typed table and in the ledger.
@@ -232,7 +233,7 @@ class Lake:
         eras = self.topic.eras
         for era in eras[self.followed :]:
             state = state.with_head(
-                replace(state.head, positions=_positions(era, era.began), coverage=())
+                replace(state.head, positions=_positions(era, era.began), coverage=NOWHERE)
             )
         positions = _positions(eras[-1], eras[-1].generations)
         coverage = self.coverage(self.topic.records)

@@ -27,6 +27,7 @@ from tideline.errors import (
 from tideline.model.decoding import OWN_COLUMNS
 from tideline.model.incident import Decision
 from tideline.model.offsets import ReadRange
+from tideline.model.places import NOWHERE
 from tideline.model.run import Rewind
 
 ID, NOTE, TOTAL = ("id", "int"), ("note", "string"), ("total", "double")
@@ -834,4 +835,4 @@ def test_new_tables_owe_nothing_that_a_rewind_has_undone(lake):
     moved(lake, table="other", quarantine="other-bad")
     record = lake.decodes("later")
     assert (record.plan.removes, lake.typed()) == ((), [0])
-    assert lake.ledger.read().decoding.undone == ()
+    assert lake.ledger.read().decoding.undone == NOWHERE

@@ -15,7 +15,8 @@ from tests.worlds.lake import NOW, hide_rows, overwrite_commit, replace_table, r
 from tideline.documents import dump
 from tideline.errors import AuditNotClean, VerificationFailed
 from tideline.model.observation import Gap
-from tideline.model.offsets import Beginning, Coverage, OffsetRange, PartitionIdentity
+from tideline.model.offsets import Beginning, OffsetRange, PartitionIdentity
+from tideline.model.places import Places
 from tideline.model.plan import VerifiedRange
 from tideline.model.run import RunRecord
 from tideline.operations.reading import audit_stream, require_clean
@@ -51,15 +52,12 @@ def coverage_without_rows(lake):
     ghost = RunRecord("ghost", "live", "done", "d", NOW, plan=frozen, verified=verified)
 
     def change(state):
-        first, *others = state.head.coverage
-        grown = Coverage(identity, (OffsetRange(0, 250),))
+        grown = state.head.coverage | {identity: (OffsetRange(0, 250),)}
         moved = tuple(
             replace(p, next_offset=250) if not p.partition else p for p in state.head.positions
         )
-        assert first.identity == identity
-        return state.with_head(
-            replace(state.head, coverage=(grown, *others), positions=moved)
-        ).with_run(ghost)
+        assert identity in state.head.coverage
+        return state.with_head(replace(state.head, coverage=grown, positions=moved)).with_run(ghost)
 
     lake.ledger.update(change)
 
@@ -75,7 +73,7 @@ def overlapping_plans(lake):
 def gap_in_accepted_loss(lake):
     """The head moved over 50 offsets; of 30 somebody has said that they are lost."""
     identity = PartitionIdentity(ID, 0, 0)
-    lost = (Coverage(identity, (OffsetRange(200, 230),)),)
+    lost = Places({identity: (OffsetRange(200, 230),)})
 
     def change(known):
         moved = tuple(
@@ -226,7 +224,7 @@ def test_a_record_that_stands_in_two_generations_is_named(lake):
     copy = RunRecord("copy", "backfill", "done", "d", NOW, plan=frozen, verified=verified)
 
     def change(state):
-        covered = (*state.head.coverage, Coverage(identity, (OffsetRange(40, 60),)))
+        covered = state.head.coverage | {identity: (OffsetRange(40, 60),)}
         begun = (Beginning(identity, 60),)
         return state.with_head(replace(state.head, coverage=covered, beginnings=begun)).with_run(
             copy

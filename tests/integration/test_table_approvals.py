@@ -61,11 +61,7 @@ def carry_out(lake, run_id="later"):
 
 def lost(head):
     """Accepted losses as (partition, start, end)."""
-    return [
-        (c.identity.partition, r.start_offset, r.end_offset)
-        for c in head.accepted_loss
-        for r in c.intervals
-    ]
+    return [(log.partition, r.start_offset, r.end_offset) for log, r in head.accepted_loss.pieces]
 
 
 def put_back(lake, copy):
@@ -135,7 +131,7 @@ def test_a_change_after_the_last_look_is_not_carried_out_along(lake, monkeypatch
     def meanwhile(run, head, version):
         delete(lake, 60)
         removed = rows_removed_by_others(run, head, version)
-        heads.append((version, [str(r) for c in removed for r in c.intervals]))
+        heads.append((version, [str(r) for _, r in removed.pieces]))
         return removed
 
     monkeypatch.setattr(steps, "rows_removed_by_others", meanwhile)

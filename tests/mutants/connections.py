@@ -148,8 +148,8 @@ MUTANTS = (
     ),
     Mutant(
         "a head's coverage has each identity once",
-        "if len({c.identity for c in self.coverage}) < len(self.coverage):",
-        "if False:",
+        "    if len(found) < len(entries):",
+        "    if False:",
         IDENTITIES,
     ),
     Mutant(

@@ -163,8 +163,8 @@ MUTANTS = (
     ),
     Mutant(
         "new typed tables owe no removal",
-        "table_ids=(), parts=parts, undone=())",
-        "table_ids=(), parts=parts)",
+        "table_ids=(), parts=parts, undone=NOWHERE",
+        "table_ids=(), parts=parts",
         OPEN,
     ),
     Mutant(
@@ -338,7 +338,7 @@ MUTANTS = (
     ),
     Mutant(
         "removal of what was landed before, by a rewind",
-        "claimed = then.covered",
+        "claimed = dict(then.coverage)",
         "claimed: dict[PartitionIdentity, Intervals] = {}",
         REWINDING,
     ),
@@ -394,7 +394,7 @@ MUTANTS = (
     ),
     Mutant(
         "what others have verified is no part of a range that does not verify",
-        "            covered.get(item.planned.identity, ()),\n        )\n    )",
+        "            covered[item.planned.identity],\n        )\n    )",
         "            (),\n        )\n    )",
         "tests/property/test_verification.py",
         "sound_parts",

@@ -84,7 +84,7 @@ MUTANTS = (
     ),
     Mutant(
         "decode: new tables hold nothing that was decoded",
-        "coverage=(), table_ids=()",
+        "coverage=NOWHERE, table_ids=()",
         "table_ids=()",
         f"{PAIRS}::test_two_new_tables_are_a_new_beginning",
     ),
@@ -187,8 +187,8 @@ MUTANTS = (
     ),
     Mutant(
         "status: what was never decoded counts as well",
-        "if covered or is_typed else None",
-        "if covered else None",
+        "if decoding.coverage or is_typed",
+        "if decoding.coverage",
         "tests/unit/test_looking.py::test_the_least_headroom_and_the_oldest_record_count",
     ),
     Mutant(

@@ -220,8 +220,8 @@ MUTANTS = (
     ),
     Mutant(
         "fold: only what was folded before is dropped",
-        "Floor(i.topic_id, i.generation, i.partition, folding.covered[i][-1].end_offset)",
-        "Floor(i.topic_id, i.generation, i.partition, folding.covered[i][-1].end_offset + 1)",
+        "Floor(i.topic_id, i.generation, i.partition, folding.coverage[i][-1].end_offset)",
+        "Floor(i.topic_id, i.generation, i.partition, folding.coverage[i][-1].end_offset + 1)",
         f"{RULES}::test_rows_that_are_gone_are_dropped_below_what_was_folded",
     ),
     Mutant(

@@ -115,14 +115,14 @@ MUTANTS = (
     ),
     Mutant(
         "rows that others have verified are no unverified rows (R3)",
-        "subtract(held.offsets, covered.get(i, ()))",
-        "held.offsets",
+        "return bool(places_of(landed) - head.coverage)",
+        "return bool(places_of(landed))",
         "tests/unit/test_replay.py",
     ),
     Mutant(
         "rows of records that the log has lost stay (R4)",
-        "kept = rows_to_keep(run, plan, missing, landing.left_out) if record.is_open else {}",
-        "kept = {}",
+        "kept = rows_to_keep(run, plan, missing, landing.left_out) if record.is_open else NOWHERE",
+        "kept = NOWHERE",
         FOUND,
     ),
     Mutant(
@@ -133,8 +133,8 @@ MUTANTS = (
     ),
     Mutant(
         "rows that may be of another log do not stay (R4)",
-        "intersect(items, known.get(i, ()))",
-        "items",
+        "return offsets & (head.coverage | Places.of(*(plan.ranges for plan in plans)))",
+        "return offsets",
         "tests/unit/test_replay.py",
     ),
     Mutant(
@@ -251,7 +251,7 @@ MUTANTS = (
     ),
     Mutant(
         "what a forgotten commit has removed counts for nothing (R13)",
-        "        coverage=without_coverage(head.coverage, gone),\n",
+        "        coverage=head.coverage - gone,\n",
         "",
         f"{OLDER}::test_what_a_forgotten_rewind_has_removed_is_read_again",
     ),
@@ -287,7 +287,7 @@ MUTANTS = (
     ),
     Mutant(
         "closed runs claim no removed row (R13)",
-        'gaps = tuple(Gap(r, "expired") for r in lost)',
+        'gaps = tuple(Gap(lost.offsets, "expired") for lost in gone.cut([planned]))',
         "gaps = ()",
         f"{OLDER}::test_what_a_forgotten_rewind_has_removed_is_read_again",
     ),
@@ -330,8 +330,8 @@ MUTANTS = (
     ),
     Mutant(
         "no rewind brings back what an older ledger counted (R13)",
-        "    if any(subtract(c.intervals, state.head.covered",
-        "    if False and any(subtract(c.intervals, state.head.covered",
+        "    if then.coverage - state.head.coverage:",
+        "    if False:",
         f"{OLDER}::test_a_rewind_brings_no_row_back_that_is_gone",
     ),
     Mutant(
@@ -465,8 +465,8 @@ MUTANTS = (
     ),
     Mutant(
         "a row that stands where Spark can read nothing stays (R4)",
-        "unreadable = by_log(left_out)",
-        "unreadable = by_log(())",
+        "unreadable = Places.of(left_out)",
+        "unreadable = NOWHERE",
         FOUND,
     ),
     Mutant(

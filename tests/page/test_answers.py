@@ -18,7 +18,8 @@ from tideline.kafka.client import KafkaCluster
 from tideline.kafka.settings import kafka_settings
 from tideline.model.head import KnownCommit, LandedDay, PartitionPosition
 from tideline.model.incident import Finding
-from tideline.model.offsets import Coverage, OffsetRange, PartitionIdentity
+from tideline.model.offsets import OffsetRange, PartitionIdentity
+from tideline.model.places import Places
 from tideline.model.request import RunRequest
 from tideline.model.run import RunRecord
 from tideline.page import routes as access
@@ -93,12 +94,14 @@ def write_ledger(stream, **facts):
                     PartitionPosition(topic, found, 0, 0, 4, 0),
                     PartitionPosition(topic, found, 0, 1, 6, 0),
                 ),
-                coverage=(
-                    Coverage(logs[0], (OffsetRange(0, 4),)),
-                    Coverage(logs[1], (OffsetRange(0, 1), OffsetRange(2, 6))),
-                    Coverage(PartitionIdentity(OTHER_ID, 0, 0), (OffsetRange(0, 7),)),
+                coverage=Places(
+                    {
+                        logs[0]: (OffsetRange(0, 4),),
+                        logs[1]: (OffsetRange(0, 1), OffsetRange(2, 6)),
+                        PartitionIdentity(OTHER_ID, 0, 0): (OffsetRange(0, 7),),
+                    }
                 ),
-                backfilled=(Coverage(logs[0], (OffsetRange(0, 2),)),),
+                backfilled=Places({logs[0]: (OffsetRange(0, 2),)}),
                 days=(LandedDay(date(2026, 1, 1), 9, 900),),
                 **facts,
             )
@@ -382,9 +385,9 @@ stream:
     stream = read_stream(harness.folder / "herd.yaml", topic)
     cluster, found = identity(stream)
     position = PartitionPosition(topic, found, 0, 0, 1, 0)
-    covered = Coverage(PartitionIdentity(found, 0, 0), (OffsetRange(0, 1),))
+    covered = Places({PartitionIdentity(found, 0, 0): (OffsetRange(0, 1),)})
     commit = KnownCommit(1, 1, "plan-1", "run-1", ())
-    facts = {"cluster_id": cluster, "positions": (position,), "coverage": (covered,)}
+    facts = {"cluster_id": cluster, "positions": (position,), "coverage": covered}
     open_ledger(stream).update(
         lambda state: state.with_head(replace(state.head, **facts, commits=(commit,)))
     )

@@ -12,7 +12,8 @@ from devstack.airflow_services import EmbeddedAirflow
 from devstack.ledger_history import closed_run, fabricate
 from tests.worlds.build import CLUSTER, ID, position
 from tideline.ledger.delta_store import DeltaLedgerStore
-from tideline.model.offsets import Coverage, OffsetRange, PartitionIdentity
+from tideline.model.offsets import OffsetRange, PartitionIdentity
+from tideline.model.places import Places
 from tideline.stream.files import read_stream
 from tideline.wiring import open_ledger
 
@@ -30,7 +31,7 @@ def airflow(tmp_path_factory):
     file = folder / "streams" / "s.yaml"
     file.write_text(STREAM.format(folder=folder))
     stream = read_stream(file)
-    covered = (Coverage(PartitionIdentity(ID, 0, 0), (OffsetRange(0, RUNS),)),)
+    covered = Places({PartitionIdentity(ID, 0, 0): (OffsetRange(0, RUNS),)})
     open_ledger(stream).update(
         lambda s: s.with_head(
             replace(s.head, cluster_id=CLUSTER, positions=(position(RUNS),), coverage=covered)

@@ -15,7 +15,8 @@ from devstack.process import wait_until
 from tideline.kafka.client import KafkaCluster
 from tideline.kafka.settings import kafka_settings
 from tideline.model.head import PartitionPosition
-from tideline.model.offsets import Coverage, OffsetRange, PartitionIdentity
+from tideline.model.offsets import OffsetRange, PartitionIdentity
+from tideline.model.places import Places
 from tideline.page.sources import Sources
 from tideline.wiring import open_ledger
 
@@ -65,10 +66,12 @@ def write_ledger(stream, partitions):
         identities[topic] = observed.cluster_id, observed.topics[0].topic_id
     cluster_id, topic_id = identities[topic]
     positions = tuple(PartitionPosition(topic, topic_id, 0, p, p % 7, 0) for p in range(partitions))
-    coverage = tuple(
-        Coverage(PartitionIdentity(topic_id, 0, p), (OffsetRange(0, p % 7),))
-        for p in range(partitions)
-        if p % 7
+    coverage = Places(
+        {
+            PartitionIdentity(topic_id, 0, p): (OffsetRange(0, p % 7),)
+            for p in range(partitions)
+            if p % 7
+        }
     )
     open_ledger(stream).update(
         lambda s: s.with_head(

@@ -10,7 +10,8 @@ from tideline.folding.rules import are_reordered, newest_logs
 from tideline.ledger.state import Control, LedgerState
 from tideline.model.current import Folding
 from tideline.model.head import PartitionPosition
-from tideline.model.offsets import Coverage, OffsetRange, PartitionIdentity
+from tideline.model.offsets import OffsetRange, PartitionIdentity
+from tideline.model.places import Places
 
 IDS = [str(UUID(int=n)) for n in (3, 1, 2)]
 """Topic ids; those that are met later may sort before the others."""
@@ -111,7 +112,7 @@ def test_what_is_followed_later_changes_no_order(stays, count):
     """What was folded in this order before stands as it is; a guess by ids is seen."""
     before, after = followed(stays[:count]), followed(stays)
     logs = sorted(log for stay in before.stays for log in stay)
-    coverage = tuple(Coverage(log, (OffsetRange(0, 9),)) for log in logs)
+    coverage = Places({log: (OffsetRange(0, 9),) for log in logs})
     folding = Folding(coverage=coverage, eras=before.order.ids, returns=before.order.returns)
     assert not are_reordered(folding, after.order)
     newest = newest_logs(logs, after.order)

@@ -10,7 +10,14 @@ from tideline.documents import dump, load
 from tideline.ledger.state import Control
 from tideline.model.head import Head, PartitionPosition
 from tideline.model.observation import TopicObservation
-from tideline.model.offsets import CoordinateRange, Coverage, OffsetRange, PlannedRange, ReadRange
+from tideline.model.offsets import (
+    CoordinateRange,
+    OffsetRange,
+    PartitionIdentity,
+    PlannedRange,
+    ReadRange,
+)
+from tideline.model.places import Places
 from tideline.model.plan import BatchPlan
 from tideline.model.request import ResolvedTimestamp, Window
 from tideline.model.run import RunRecord
@@ -26,6 +33,12 @@ st.register_type_strategy(
 # No size or time is infinite, and JSON has no word for it.
 st.register_type_strategy(float, st.floats(allow_nan=False, allow_infinity=False))
 topic_ids = st.uuids().filter(lambda found: found.int).map(str)
+st.register_type_strategy(
+    Places,
+    st.lists(st.tuples(st.from_type(PartitionIdentity), st.from_type(OffsetRange))).map(
+        Places.of_pieces
+    ),
+)
 for kind in (CoordinateRange, ReadRange, PlannedRange, PartitionPosition):
     st.register_type_strategy(kind, st.builds(kind, topic_id=topic_ids))
 st.register_type_strategy(
@@ -33,15 +46,9 @@ st.register_type_strategy(
 )
 
 
-def by_identity(kind):
-    """A head has each identity once."""
-    return st.lists(st.from_type(kind), unique_by=lambda item: item.identity).map(tuple)
-
-
-st.register_type_strategy(
-    Head,
-    st.builds(Head, positions=by_identity(PartitionPosition), coverage=by_identity(Coverage)),
-)
+# A head has each identity once.
+positions = st.lists(st.from_type(PartitionPosition), unique_by=lambda p: p.identity).map(tuple)
+st.register_type_strategy(Head, st.builds(Head, positions=positions))
 documents = st.one_of(
     *(st.from_type(kind) for kind in (Head, Control, RunRecord, BatchPlan, ResolvedTimestamp))
 )

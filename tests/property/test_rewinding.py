@@ -27,13 +27,13 @@ def offsets(ranges):
 
 
 def held(state):
-    return set(offsets(r for c in state.coverage for r in c.intervals))
+    return set(offsets(r for _, r in state.coverage.pieces))
 
 
 def advanced(state, number, lane, one, other):
     """The head after one more run, and the run's record."""
     if lane == "live":
-        known = [r for c in state.coverage for r in c.intervals]
+        known = [r for _, r in state.coverage.pieces]
         start = covered_until(known, state.positions[0].next_offset)
         wanted = planned(start, start + one, epoch=3 + other)
     else:

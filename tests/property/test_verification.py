@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from tests.worlds.build import planned
 from tideline.model.observation import Gap
 from tideline.model.offsets import OffsetRange, subtract, union
+from tideline.model.places import NOWHERE, Places
 from tideline.model.plan import LandedRange
 from tideline.rules.verification import sound_parts, verify_ranges
 
@@ -27,7 +28,7 @@ def verified(item, rows, markers, accepted):
         rows,
         gaps="explain",
         evidence={RANGE.identity: [Gap(r, "marker") for r in markers]},
-        accepted_loss={RANGE.identity: accepted},
+        accepted_loss=Places({RANGE.identity: accepted}),
     )
 
 
@@ -38,7 +39,7 @@ def test_the_parts_of_a_range_are_what_is_neither_missing_nor_covered(
     """Each offset is in a part, or missing without a reason, or verified by another run."""
     stands = subtract([RANGE.offsets], missing)
     good, bad = verified(RANGE, landed(stands), markers, accepted)
-    parts = sound_parts(bad, {RANGE.identity: covered})
+    parts = sound_parts(bad, Places({RANGE.identity: covered}))
     unexplained = subtract(subtract(missing, markers), accepted)
     whole = () if good else (RANGE.offsets,)
     wanted = subtract(subtract(whole, unexplained), covered)
@@ -53,4 +54,4 @@ def test_nothing_of_a_range_with_a_second_copy_is_sound(missing):
     """Nobody knows which of the two is right."""
     _, bad = verified(RANGE, landed(subtract([RANGE.offsets], missing), surplus=1), (), ())
     assert bad
-    assert sound_parts(bad, {}) == ()
+    assert sound_parts(bad, NOWHERE) == ()

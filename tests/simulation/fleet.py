@@ -194,9 +194,8 @@ def _missing(world: World, who: str, due: dict[int, tuple[str, int, int]]) -> It
     known = oracle.Recorded(world, state)
     logs = {(topic.topic_id, number): log for _, topic, number, log in world.live_logs()}
     covered = {
-        (c.identity.topic_id, c.identity.partition, offset)
-        for c in state.head.coverage
-        for r in c.intervals
+        (log.topic_id, log.partition, offset)
+        for log, r in state.head.coverage.pieces
         for offset in range(r.start_offset, r.end_offset)
     }
     for serial, place in due.items():

@@ -19,7 +19,7 @@ from tideline.ledger.state import LedgerState
 from tideline.model.current import differing
 from tideline.model.erasing import SealedErasure
 from tideline.model.incident import Incident
-from tideline.model.offsets import OffsetRange, PartitionIdentity, add_coverage, intersect
+from tideline.model.offsets import OffsetRange, PartitionIdentity, intersect
 from tideline.model.request import RunRequest
 from tideline.pipeline.decisions import ledger_against_table
 from tideline.rules.audit import Flaw
@@ -35,8 +35,8 @@ class Recorded:
         self._topics: set[str] = set()
         self.clusters = False
         self.restarted: set[str] = set()
-        for lost in (*state.head.accepted_loss, *state.erasing.erased):
-            self._add(lost.identity, lost.intervals)
+        for log, lost in (state.head.accepted_loss | state.erasing.erased).items():
+            self._add(log, lost)
         ledger = world.ledger()
         for incident in (*ledger.closed_incidents(), *state.control.incidents):
             self._of_incident(incident)
@@ -145,7 +145,7 @@ def _stays(world: World) -> dict[PartitionIdentity, int]:
 
 
 def _places(state: LedgerState) -> set[tuple[PartitionIdentity, int]]:
-    return {(c.identity, o) for c in state.erasing.erased for o in _offsets(c.intervals)}
+    return {(log, o) for log, held in state.erasing.erased.items() for o in _offsets(held)}
 
 
 def _kept_out(world: World) -> Iterator[str]:
@@ -172,21 +172,21 @@ def _kept_out(world: World) -> Iterator[str]:
 
 def _erased(world: World, state: LedgerState) -> Iterator[str]:
     """Only records of keys that were asked for are kept out, and none of them is in a table."""
-    erased = state.erasing.places if not state.erasing.is_removing else {}
+    erased = state.erasing.erased if not state.erasing.is_removing else {}
     for row in (r for t in world.former.values() for r in t.rows()):
         offset = row.change.offset if isinstance(row, CurrentRow) else row.offset
         if intersect([OffsetRange(offset, offset + 1)], erased.get(row.identity, ())):
             yield f"erased, and in a former table: {row}"
     yield from _kept_out(world)
     if state.erasing.open and not state.erasing.is_removing:
-        places = state.erasing.places
+        places = state.erasing.erased
         for row in (r for t in world.tables for r in t.rows()):
             if intersect([OffsetRange(row.offset, row.offset + 1)], places.get(row.identity, ())):
                 yield f"erased, and there: {row}"
     kept_out = {
-        (c.identity.topic_id, c.identity.partition, offset)
-        for c in state.erasing.erased
-        for offset in _offsets(c.intervals)
+        (log.topic_id, log.partition, offset)
+        for log, held in state.erasing.erased.items()
+        for offset in _offsets(held)
         if offset < FOREIGN
     }
     asked = {
@@ -235,24 +235,20 @@ def _is_restored(world: World, flaw: Flaw) -> bool:
 
 def _covered(world: World, state: LedgerState) -> Iterator[str]:
     """Each verified offset has the row of a record that was written there, or has none rightly."""
-    known = add_coverage(
-        state.head.accepted_loss,
-        ((c.identity, r) for c in state.erasing.erased for r in c.intervals),
-    )
-    lost = {c.identity: c.intervals for c in known}
+    lost = state.head.accepted_loss | state.erasing.erased
     rows = {(r.identity, r.offset): r for r in world.table.rows()}
     records = _records(world)
-    for covered in state.head.coverage:
-        log = (covered.identity.topic_id, covered.identity.partition)
-        accepted = _offsets(lost.get(covered.identity, ()))
-        for offset in sorted(_offsets(covered.intervals)):
-            row = rows.get((covered.identity, offset))
+    for identity, intervals in state.head.coverage.items():
+        log = (identity.topic_id, identity.partition)
+        accepted = _offsets(lost[identity])
+        for offset in sorted(_offsets(intervals)):
+            row = rows.get((identity, offset))
             if row is not None:
                 origin = world.origins[row.serial]
                 if origin[1:] != (*log, offset):
                     yield f"wrong origin: {row} is {origin}"
             elif (*log, offset) in records and offset not in accepted:
-                yield f"verified without a row: {covered.identity} offset {offset}"
+                yield f"verified without a row: {identity} offset {offset}"
 
 
 def _offsets(intervals: Iterable[OffsetRange]) -> set[int]:

@@ -17,11 +17,11 @@ from tideline.model.offsets import (
     Intervals,
     OffsetRange,
     PartitionIdentity,
-    by_log,
     intersect,
     subtract,
     union,
 )
+from tideline.model.places import Places
 from tideline.model.plan import BatchPlan
 from tideline.model.run import RunRecord
 
@@ -138,7 +138,7 @@ class Watch:
         erased = dict[PartitionIdentity, Intervals]()
         if (state := self._world.state()) is not None:
             yield from self._of_identities(state)
-            erased = state.erasing.places
+            erased = state.erasing.erased
         tokens = [v.token for v in table.versions if v.token is not None]
         if tokens != sorted(set(tokens)):
             yield f"R5: tokens do not grow: {tokens}"
@@ -158,7 +158,7 @@ class Watch:
 
     def _of_identities(self, state: LedgerState) -> Iterator[str]:
         """Where a row was verified once, no other record's ever stands (docs/adr/0037)."""
-        covered = state.head.covered
+        covered = state.head.coverage
         for row in self._world.table.rows():
             place = (row.identity, row.offset)
             known = self._records.get(place)
@@ -178,14 +178,14 @@ class Watch:
         self._decoded = seen
         if tuple(t.table_id for t in typed) != state.decoding.table_ids:
             return
-        open_now, landed = state.decoding.open, state.head.covered
-        under_way = by_log((*open_now.plan.ranges, *open_now.plan.removes)) if open_now else {}
-        erased = state.erasing.places  # typed rows go first; and others may put raw ones back
+        open_now, landed = state.decoding.open, state.head.coverage
+        under_way = Places.of((*open_now.plan.ranges, *open_now.plan.removes)) if open_now else {}
+        erased = state.erasing.erased  # typed rows go first; and others may put raw ones back
         rows: dict[tuple[PartitionIdentity, int], list[int]] = defaultdict(list)
         for row in (row for table in typed for row in table.rows()):
             rows[row.identity, row.offset].append(row.serial)
         assert world.table.newest is not None
-        for identity, decoded in state.decoding.covered.items():
+        for identity, decoded in state.decoding.coverage.items():
             sure = subtract(
                 intersect(decoded, landed.get(identity, ())),
                 union(under_way.get(identity, ()), erased.get(identity, ())),
@@ -254,7 +254,7 @@ class Watch:
         known = self._proposed_from.get(plan.run_id)
         if known is None:
             return
-        coverage = known.head.covered
+        coverage = known.head.coverage
         ids = {i.incident_id for i in known.control.incidents}
         for planned in plan.ranges:
             for incident in state.live_incidents():
@@ -350,20 +350,14 @@ class Watch:
         """R3: rows that stand in the table are never reported lost."""
         if before.head.accepted_loss == state.head.accepted_loss:
             return
-        known = {c.identity: c.intervals for c in before.head.accepted_loss}
         newest = self._world.table.newest
-        for lost in state.head.accepted_loss:
-            new = subtract(lost.intervals, known.get(lost.identity, ()))
-            rows = newest.rows.get(lost.identity, ()) if newest is not None else ()
+        for log, new in (state.head.accepted_loss - before.head.accepted_loss).items():
+            rows = newest.rows.get(log, ()) if newest is not None else ()
             standing = {r.offset for r in rows}
             covered = {
-                o
-                for c in state.head.coverage
-                if c.identity == lost.identity
-                for r in c.intervals
-                for o in range(r.start_offset, r.end_offset)
+                o for r in state.head.coverage[log] for o in range(r.start_offset, r.end_offset)
             }
             for interval in new:
                 offsets = set(range(interval.start_offset, interval.end_offset))
                 if told := offsets & standing & covered:
-                    yield f"R3: offsets {sorted(told)[:5]} of {lost.identity} stand in the table"
+                    yield f"R3: offsets {sorted(told)[:5]} of {log} stand in the table"

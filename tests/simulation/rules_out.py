@@ -235,7 +235,7 @@ TYPED: dict[str, tuple[Mutant, ...]] = {
     "begun": (
         Mutant(
             "new typed tables hold nothing that was decoded",
-            "coverage=(), table_ids=()",
+            "coverage=NOWHERE, table_ids=()",
             "table_ids=()",
             "",
         ),
@@ -262,7 +262,7 @@ FOLDED: dict[str, tuple[Mutant, ...]] = {
     "folded-given-back": (
         Mutant(
             "a fold that was cut off gives back what it was to fold again",
-            "changed=add_coverage(folding.changed, again)",
+            "changed=folding.changed | again",
             "changed=folding.changed",
             "",
         ),

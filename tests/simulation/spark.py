@@ -14,7 +14,8 @@ from tests.simulation.table import Row, TableState, key_of, value_of
 from tideline.documents import dump, load
 from tideline.errors import ServiceAway
 from tideline.model.erasing import raw_key_hash, record_hash
-from tideline.model.offsets import CoordinateRange, OffsetRange, by_log, intersect
+from tideline.model.offsets import CoordinateRange, OffsetRange, intersect
+from tideline.model.places import Places
 from tideline.model.spark_job import (
     DecodeJob,
     DecodeResult,
@@ -107,7 +108,7 @@ class SimulatedSpark:
             found = self._read_around(planned, job)
             of_key = [row for row in found if _is_refused(row, job)]
             refused += (planned.as_coordinates.at(_one(row)) for row in of_key)
-            erased = by_log(job.erased).get(planned.identity, ())
+            erased = Places.of(job.erased).get(planned.identity, ())
             read = self._spoiled(
                 [r for r in found if r not in of_key and not intersect([_one(r)], erased)]
             )
@@ -127,7 +128,7 @@ class SimulatedSpark:
         if version < self._table.files_from or version >= len(self._table.versions):
             raise ServiceAway(f"files of version {version} are gone")
         held = self._table.versions[version].rows
-        wanted = by_log(job.plan.ranges)
+        wanted = Places.of(job.plan.ranges)
         raw = [
             row
             for identity, ranges in wanted.items()
@@ -217,6 +218,6 @@ def _is_refused(row: Row, job: SparkJob) -> bool:
     """Whether a record is left out by its key, and not by its coordinates."""
     key, value = key_of(row.serial), value_of(row.serial)
     told = {raw_key_hash(job.secret, key), record_hash(job.secret, key, value)}
-    doubted = by_log(job.doubted).get(row.identity, ())
+    doubted = Places.of(job.doubted).get(row.identity, ())
     is_doubted = bool(intersect([_one(row)], doubted))
     return not told.isdisjoint(job.future) or (is_doubted and not told.isdisjoint(job.hashes))

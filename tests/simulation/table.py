@@ -16,14 +16,8 @@ from tideline.errors import CommitConflict, ServiceAway, VerificationFailed
 from tideline.model.head import KnownCommit
 from tideline.model.maintenance import FileCount, FileMerge, PlannedRows, TableFile, TableSize
 from tideline.model.observation import LoggedCommit, TableObservation
-from tideline.model.offsets import (
-    CoordinateRange,
-    OffsetRange,
-    PartitionIdentity,
-    ReadRange,
-    by_log,
-    union,
-)
+from tideline.model.offsets import CoordinateRange, OffsetRange, PartitionIdentity, ReadRange, union
+from tideline.model.places import Places
 from tideline.model.plan import LandedRange, Stored, WrittenRows
 from tideline.model.run import TableCommit
 from tideline.table.schema import LAYOUT_PROPERTY, Field, app_id
@@ -247,7 +241,7 @@ class SimulatedTable:
             raise ServiceAway(f"no version {version} in the table's log")
         rows = self._state.versions[version].rows
         found = {}
-        for identity, wanted in by_log(ranges).items():
+        for identity, wanted in Places.of(ranges).items():
             inside = [
                 r.offset
                 for r in rows.get(identity, ())
@@ -402,7 +396,7 @@ class SimulatedTable:
         self, ranges: Iterable[CoordinateRange] | None, columns: Sequence[str]
     ) -> Iterator[dict[str, Any]]:
         """The rows at coordinates."""
-        wanted = None if ranges is None else by_log(ranges)
+        wanted = None if ranges is None else Places.of(ranges)
         for row in self._described(columns):
             log = PartitionIdentity(row["topic_id"], row["generation"], row["partition"])
             inside = () if wanted is None else wanted.get(log, ())

@@ -73,10 +73,8 @@ def judge(scenario: Scenario) -> Verdict:
     head = open_ledger(scenario.stream).read().head
     positions = {(p.topic_id, p.partition): p.next_offset for p in head.positions}
     accepted_loss: dict[Log, Intervals] = {}
-    for accepted in (*head.accepted_loss, *_accepted_losses(scenario)):
-        log, intervals = accepted if isinstance(accepted, tuple) else (
-            (accepted.identity.topic_id, accepted.identity.partition), accepted.intervals
-        )  # fmt: skip
+    of_head = (((i.topic_id, i.partition), lost) for i, lost in head.accepted_loss.items())
+    for log, intervals in (*of_head, *_accepted_losses(scenario)):
         accepted_loss[log] = union(accepted_loss.get(log, ()), intervals)
     rows: Counter[Record] = Counter()
     for *place, value in table_rows(scenario.stream, "topic_id", "partition", "offset", "value"):

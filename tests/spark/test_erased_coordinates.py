@@ -6,7 +6,8 @@ import pytest
 from pyspark.sql import functions as F
 
 from tideline.model.erasing import raw_key_hash, record_hash
-from tideline.model.offsets import CoordinateRange, by_log
+from tideline.model.offsets import CoordinateRange
+from tideline.model.places import Places
 from tideline.model.spark_job import SparkJob
 from tideline.spark.coordinates import marked, within
 from tideline.spark.raw_rows import erased_keys, write_files
@@ -57,7 +58,7 @@ def test_rows_are_marked_and_kept_exactly(rows, ranges):
     """Of any number of ranges, overlapping ones too: each row once, marked or not, and no other."""
     wanted = {
         (log.topic_id, log.generation, log.partition): sum(len(r) for r in found)
-        for log, found in by_log(ranges).items()
+        for log, found in Places.of(ranges).items()
     }
     by = ("topic_id", "generation", "partition")
     found = rows.transform(marked("is_at", ranges))

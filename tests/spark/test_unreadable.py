@@ -38,10 +38,7 @@ def offsets(stream, partition=0):
 def lost(stream):
     """How many offsets are recorded as lost, and how many of them as unreadable."""
     known = open_ledger(stream).read().head
-    return [
-        total(r for c in part for r in c.intervals)
-        for part in (known.accepted_loss, known.unreadable)
-    ]
+    return [total(r for _, r in part.pieces) for part in (known.accepted_loss, known.unreadable)]
 
 
 @pytest.fixture

@@ -125,7 +125,7 @@ def test_a_policy_may_accept_a_gap_at_once(memory):
     memory.sparks = [lambda spark: LossySpark(spark, 10)]
     assert memory.run("run").status == "done"
     assert memory.head == {("orders", 0): 100}
-    assert total(r for c in memory.ledger().read().head.accepted_loss for r in c.intervals) == 10
+    assert total(r for _, r in memory.ledger().read().head.accepted_loss.pieces) == 10
     assert [i.decision.by for i in memory.closed] == ["policy"]
 
 

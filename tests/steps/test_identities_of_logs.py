@@ -230,8 +230,8 @@ def test_what_a_rewind_undoes_in_typed_tables_is_on_record(landed):
     landed.rewind("lands")
     landed.run("again")
     state = landed.ledger().read()
-    assert [str(r) for r in state.head.covered[identity]] == ["[0, 120)"]
-    assert [str(r) for r in state.decoding.covered[identity]] == ["[0, 100)"]
+    assert [str(r) for r in state.head.coverage[identity]] == ["[0, 120)"]
+    assert [str(r) for r in state.decoding.coverage[identity]] == ["[0, 100)"]
     assert [str(r) for r in to_remove(state.head, state.decoding)] == ["orders-0 [100, 120)"]
 
 

@@ -91,9 +91,10 @@ def test_a_topic_id_that_nobody_knows_halts(two):
     unknown = "99999999-0000-4000-8000-000000000000"
 
     def strange(state):
-        (one, *others) = state.head.coverage
-        moved = replace(one, identity=replace(one.identity, topic_id=unknown))
-        return replace(state, head=replace(state.head, coverage=(moved, *others)))
+        known = state.head.coverage
+        log = next(iter(known))
+        moved = known - {log: known[log]} | {replace(log, topic_id=unknown): known[log]}
+        return replace(state, head=replace(state.head, coverage=moved))
 
     world.ledger().update(strange)
     with pytest.raises(Halted, match=rf"nobody knows when topic id {unknown} of topic orders"):

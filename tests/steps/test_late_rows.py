@@ -2,6 +2,7 @@
 
 import pytest
 
+from tideline.model.places import NOWHERE
 from tideline.pipeline.run_batch import land_batch
 
 
@@ -30,7 +31,7 @@ def test_a_late_row_is_decoded_by_the_next_run(decoded_without):
     land_batch(decoded_without.open("lands"))
     decoded_without.run("next")
     assert typed_offsets(decoded_without) == [*range(10)]
-    assert decoded_without.ledger().read().decoding.undone == ()
+    assert decoded_without.ledger().read().decoding.undone == NOWHERE
 
 
 def test_a_late_row_that_an_older_ledger_forgot_is_decoded(decoded_without):
@@ -41,7 +42,7 @@ def test_a_late_row_that_an_older_ledger_forgot_is_decoded(decoded_without):
     assert decoded_without.halts("after") == ["table_changed"]
     decoded_without.decide("approve")
     decoded_without.run("after")
-    assert decoded_without.ledger().read().decoding.undone == ()
-    (decoded,) = decoded_without.ledger().read().decoding.covered.values()
+    assert decoded_without.ledger().read().decoding.undone == NOWHERE
+    (decoded,) = decoded_without.ledger().read().decoding.coverage.values()
     assert [str(r) for r in decoded] == ["[0, 10)"]
     assert typed_offsets(decoded_without) == [*range(10)]

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tideline.model.places import NOWHERE
 from tideline.operations.redrive import redrive
 
 
@@ -42,7 +43,7 @@ def test_what_a_ledger_forgot_of_its_typed_tables_is_decoded_again(forgotten):
     forgotten.send(1)
     forgotten.run("next")
     assert typed(forgotten) == [[*range(11)], []]
-    assert forgotten.ledger().read().decoding.undone == ()
+    assert forgotten.ledger().read().decoding.undone == NOWHERE
 
 
 def test_typed_rows_that_are_known_stay_as_they_are(forgotten):

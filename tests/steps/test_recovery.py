@@ -250,7 +250,7 @@ def test_rows_whose_commit_is_forgotten_stand_also_where_a_loss_is_decided(lande
     landed.decide("approve", of_table.incident_id)
     landed.run("two")
     landed.run("three")
-    lost = [str(r) for c in landed.ledger().read().head.accepted_loss for r in c.intervals]
+    lost = [str(r) for _, r in landed.ledger().read().head.accepted_loss.pieces]
     assert lost == ["[120, 121)"]
     assert len(landed.offsets()) == 149
     assert landed.is_clean()

@@ -230,7 +230,7 @@ def test_a_table_that_is_gone_meanwhile_is_decided_about(cut_off):
     go_on(cut_off)
     assert "no longer holds" in cut_off.closed[-1].outcome
     assert cut_off.offsets(1) == list(range(50))
-    assert sum(len(r) for c in cut_off.ledger().read().head.accepted_loss for r in c.intervals) > 0
+    assert sum(len(r) for _, r in cut_off.ledger().read().head.accepted_loss.pieces) > 0
 
 
 def test_a_table_of_others_in_its_place_is_not_written_to(cut_off):

@@ -4,6 +4,7 @@ import pytest
 
 from tests.worlds.memory import one_range
 from tideline.errors import BadInput, Halted, ReplayUnavailable, ResetDetected
+from tideline.model.places import NOWHERE
 from tideline.pipeline.steps import verify_ranges
 
 A, B = ("a", 0), ("b", 0)
@@ -253,7 +254,7 @@ def test_landed_rows_are_verified_when_the_rights_are_back(refused, is_followed)
     refused.run("decided")
     assert (by_topic(refused), refused.head) == ({"a": 12, "b": 12}, {A: 12, B: 12})
     assert str(refused.closed[0].outcome) == "the cluster answers: its rows are verified"
-    assert refused.ledger().read().head.accepted_loss == ()
+    assert refused.ledger().read().head.accepted_loss == NOWHERE
     assert refused.is_clean()
 
 

@@ -22,7 +22,7 @@ def lost(world):
     """How many offsets are recorded as lost, and how many of them as unreadable."""
     head = world.ledger().read().head
     parts = (head.accepted_loss, head.unreadable)
-    return [total(r for c in part for r in c.intervals) for part in parts]
+    return [total(r for _, r in part.pieces) for part in parts]
 
 
 @pytest.mark.parametrize("at", [[4], [0], [9], [3, 7], [4, 5]], ids=str)

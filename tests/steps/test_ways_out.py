@@ -177,7 +177,7 @@ def test_two_gaps_of_one_plan_are_decided_together(gaps):
     gaps.run("decided")
     assert list(gaps.head.values()) == [50, 50, 50]
     covered = gaps.ledger().read().head.coverage
-    assert [(c.identity.partition, *map(str, c.intervals)) for c in covered] == [
+    assert [(log.partition, str(r)) for log, r in covered.pieces] == [
         (partition, "[0, 50)") for partition in range(3)
     ]
     found, findings = gaps.audit()

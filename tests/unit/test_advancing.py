@@ -4,7 +4,8 @@ import pytest
 
 from tests.worlds.build import ID, OTHER_ID, head, plan, planned, position
 from tideline.errors import StreamBusy
-from tideline.model.offsets import Coverage, OffsetRange, PartitionIdentity
+from tideline.model.offsets import OffsetRange, PartitionIdentity
+from tideline.model.places import Places
 from tideline.model.run import TableCommit
 from tideline.rules.advance import advance_head
 
@@ -55,33 +56,33 @@ def test_a_backfill_adds_coverage_and_moves_nothing():
     """The head belongs to the live lane."""
     after = advanced(head(position(500)), plan(planned(100, 200), lane="backfill"))
     assert after.positions[0].next_offset == 500
-    assert after.coverage == (Coverage(PartitionIdentity(ID, 0, 0), (OffsetRange(100, 200),)),)
+    assert after.coverage == Places({PartitionIdentity(ID, 0, 0): (OffsetRange(100, 200),)})
     assert after.live_runs == 0
 
 
 def test_the_head_moves_over_what_is_covered():
     """R12: a plan that began behind landed offsets joins up with the position."""
-    landed = Coverage(PartitionIdentity(ID, 0, 0), (OffsetRange(100, 150),))
-    known = head(position(100), coverage=(landed,))
+    landed = Places({PartitionIdentity(ID, 0, 0): (OffsetRange(100, 150),)})
+    known = head(position(100), coverage=landed)
     assert advanced(known, plan(planned(150, 200))).positions[0].next_offset == 200
 
 
 def test_a_plan_whose_beginning_a_backfill_has_landed_since_is_advanced():
     """R12: freezing moved the position over the coverage, into the plan; it must not stick."""
-    landed = Coverage(PartitionIdentity(ID, 0, 0), (OffsetRange(100, 150),))
-    known = head(position(150), coverage=(landed,))
+    landed = Places({PartitionIdentity(ID, 0, 0): (OffsetRange(100, 150),)})
+    known = head(position(150), coverage=landed)
     assert advanced(known, plan(planned(100, 200))).positions[0].next_offset == 200
     with pytest.raises(StreamBusy):
-        advanced(head(position(160), coverage=(landed,)), plan(planned(100, 200)))
+        advanced(head(position(160), coverage=landed), plan(planned(100, 200)))
 
 
 def test_a_plan_whose_beginning_was_accepted_as_lost_is_advanced():
     """R9: the decision moved the position into the open plan; it must not stick."""
-    lost = Coverage(PartitionIdentity(ID, 0, 0), (OffsetRange(100, 150),))
-    known = head(position(150), accepted_loss=(lost,))
+    lost = Places({PartitionIdentity(ID, 0, 0): (OffsetRange(100, 150),)})
+    known = head(position(150), accepted_loss=lost)
     assert advanced(known, plan(planned(100, 200))).positions[0].next_offset == 200
     with pytest.raises(StreamBusy):  # a loss in front of a plan is passed by a decision only
-        advanced(head(position(100), accepted_loss=(lost,)), plan(planned(150, 200)))
+        advanced(head(position(100), accepted_loss=lost), plan(planned(150, 200)))
 
 
 def test_a_backfill_beyond_the_head_leaves_what_it_saw():

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from tests.worlds.build import ID, NOW, OTHER_ID, head, plan, planned, position
 from tideline.model.observation import Gap
-from tideline.model.offsets import Coverage, OffsetRange, PartitionIdentity
+from tideline.model.offsets import OffsetRange, PartitionIdentity
+from tideline.model.places import Places
 from tideline.model.plan import Stored, VerifiedRange
 from tideline.model.run import RunRecord
 from tideline.rules.audit import audit
@@ -32,8 +33,8 @@ RUNS = [run(0, 100, "a"), run(100, 200, "b")]
 
 def headed(next_offset, *offsets):
     """A head whose coverage holds offsets of the one partition."""
-    covered = Coverage(IDENTITY, tuple(OffsetRange(*o) for o in offsets))
-    return head(position(next_offset), coverage=(covered,))
+    covered = Places({IDENTITY: tuple(OffsetRange(*o) for o in offsets)})
+    return head(position(next_offset), coverage=covered)
 
 
 HEAD = headed(200, (0, 200))

@@ -8,7 +8,8 @@ from tests.worlds.build import ID, NOW, OTHER_ID, head, observation, position, s
 from tideline.errors import BadInput, ServiceAway, WindowUnavailable
 from tideline.model.incident import Finding
 from tideline.model.observation import TimedOffset
-from tideline.model.offsets import Coverage, OffsetRange, PartitionIdentity
+from tideline.model.offsets import OffsetRange, PartitionIdentity
+from tideline.model.places import Places
 from tideline.model.request import (
     RequestedRange,
     ResolvedTimestamp,
@@ -47,7 +48,7 @@ def planned(found):
 
 
 def covered(*ranges):
-    return (Coverage(IDENTITY, tuple(OffsetRange(*r) for r in ranges)),)
+    return Places({IDENTITY: tuple(OffsetRange(*r) for r in ranges)})
 
 
 def test_an_instant_is_the_first_record_that_is_not_older():

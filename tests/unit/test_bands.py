@@ -21,14 +21,8 @@ from tests.worlds.build import (
 )
 from tideline.model.head import Headroom, LandedDay
 from tideline.model.incident import Finding, Incident
-from tideline.model.offsets import (
-    Beginning,
-    Coverage,
-    OffsetRange,
-    PartitionIdentity,
-    intersect,
-    union,
-)
+from tideline.model.offsets import Beginning, OffsetRange, PartitionIdentity, intersect, union
+from tideline.model.places import NOWHERE, Places
 from tideline.model.plan import VerifiedRange
 from tideline.model.run import RunRecord, TableCommit
 from tideline.page.bands import Painter, lag_spread, standings
@@ -38,7 +32,7 @@ LOG = PartitionIdentity(ID, 0, 0)
 
 
 def covered(*pairs, identity=LOG):
-    return Coverage(identity, tuple(OffsetRange(*p) for p in pairs))
+    return Places({identity: tuple(OffsetRange(*p) for p in pairs)})
 
 
 def bands(known, observed=None, open_runs=(), incidents=()):
@@ -57,9 +51,9 @@ def test_every_fate_in_its_place():
     """Landed, lost, backfilled, a gap, a frozen plan, and what is unread."""
     known = head(
         position(100),
-        coverage=(covered((10, 40), (50, 80)),),
-        backfilled=(covered((10, 20)),),
-        accepted_loss=(covered((40, 50)),),
+        coverage=covered((10, 40), (50, 80)),
+        backfilled=covered((10, 20)),
+        accepted_loss=covered((40, 50)),
     )
     record = RunRecord("r", "live", "planned", "d", NOW, plan=plan(planned(100, 150)))
     found = bands(known, observation(topic(seen(0, 200))), [record])
@@ -78,7 +72,7 @@ def test_what_is_at_stake_is_no_unread_record():
     """An open incident is about these offsets."""
     finding = Finding("retention_loss", "100", "130", "orders", ID, 0, (OffsetRange(100, 130),))
     found = bands(
-        head(position(100), coverage=(covered((0, 100)),)),
+        head(position(100), coverage=covered((0, 100))),
         observation(topic(seen(130, 200))),
         incidents=[Incident("incident-1", "r", NOW, finding)],
     )
@@ -91,11 +85,9 @@ def test_generations_and_former_topics_have_logs_of_their_own():
     former = PartitionIdentity(OTHER_ID, 0, 0)
     known = head(
         position(90, generation=1),
-        coverage=(
-            covered((0, 100)),
-            covered((60, 90), identity=now_read),
-            covered((5, 8), identity=former),
-        ),
+        coverage=covered((0, 100))
+        | covered((60, 90), identity=now_read)
+        | covered((5, 8), identity=former),
         beginnings=(Beginning(now_read, 60),),
     )
     found = bands(known, observation(topic(seen(0, 95))))
@@ -113,7 +105,7 @@ def test_another_topic_s_end_is_no_end_of_ours():
 
 def test_a_retired_partition_keeps_its_rows():
     """It has no position, and so no lag."""
-    known = head(retired=(position(50),), coverage=(covered((0, 50)),))
+    known = head(retired=(position(50),), coverage=covered((0, 50)))
     (standing,) = standings(known, None, "read_committed")
     assert (standing.topic, standing.lag) == ("orders", None)
     assert bands(known)[ID, 0] == [("landed", 0, 50)]
@@ -130,9 +122,9 @@ def test_bands_never_overlap_and_lose_nothing(landed, by_backfill, lost, next_of
     """Whatever the ledger says, each offset has one band, and covered ones are never unread."""
     known = head(
         position(next_offset),
-        coverage=(Coverage(LOG, union(landed)),),
-        backfilled=(Coverage(LOG, union(by_backfill)),),
-        accepted_loss=(Coverage(LOG, union(lost)),),
+        coverage=Places({LOG: union(landed)}),
+        backfilled=Places({LOG: union(by_backfill)}),
+        accepted_loss=Places({LOG: union(lost)}),
     )
     found = [
         (kind, OffsetRange(start, stop))
@@ -153,11 +145,11 @@ def test_rows_are_counted_by_day_and_backfills_are_told_apart():
     known = head(position(0))
     live = count_landed(known, plan(planned(0, 50)), commit, [half], date(2026, 1, 1))
     assert live.days == (LandedDay(date(2026, 1, 1), 50, 1000, unread=50),)
-    assert live.backfilled == ()
+    assert live.backfilled == NOWHERE
     frozen = plan(planned(0, 50), lane="backfill")
     both = count_landed(live, frozen, commit, [half], date(2026, 1, 1))
     assert both.days == (LandedDay(date(2026, 1, 1), 100, 2000, unread=50),)
-    assert both.backfilled == (covered((0, 50)),)
+    assert both.backfilled == covered((0, 50))
     for day in range(2, 20):
         both = count_landed(both, frozen, commit, [half], date(2026, 1, day))
     assert [d.day.day for d in both.days] == list(range(6, 20))

@@ -10,7 +10,8 @@ from tideline.errors import StreamBusy
 from tideline.ledger.state import Control, LedgerState
 from tideline.model.incident import Decision, Finding, Incident
 from tideline.model.observation import TableObservation
-from tideline.model.offsets import Coverage, OffsetRange, PartitionIdentity, one_interval
+from tideline.model.offsets import OffsetRange, PartitionIdentity, one_interval
+from tideline.model.places import Places
 from tideline.model.plan import LandedRange
 from tideline.pipeline.decisions import accept_gaps, counted_again
 from tideline.pipeline.resolve_reset import _refuse_landed
@@ -44,7 +45,7 @@ def run(rows, version=3):
 
 
 def lost(state):
-    return [(c.identity, str(r)) for c in state.head.accepted_loss for r in c.intervals]
+    return [(log, str(r)) for log, r in state.head.accepted_loss.pieces]
 
 
 @pytest.mark.parametrize(
@@ -91,6 +92,6 @@ def test_a_backfill_that_advanced_since_the_count_is_waited_for():
     """It may have filled the gap: the run tries again, and counts again."""
     counted = LedgerState(1, Control("l", "orders"), head=head())
     _refuse_landed(counted, replace(counted, version=2))
-    filled = head(coverage=(Coverage(OLD, (OffsetRange(30, 60),)),))
+    filled = head(coverage=Places({OLD: (OffsetRange(30, 60),)}))
     with pytest.raises(StreamBusy, match="a backfill advanced"):
         _refuse_landed(counted, replace(counted, head=filled))

@@ -19,7 +19,8 @@ from tests.worlds.build import (
 from tideline.model.head import KnownCommit
 from tideline.model.incident import Decision, Finding, Incident
 from tideline.model.observation import TableObservation
-from tideline.model.offsets import Coverage, OffsetRange, PartitionIdentity, one_interval
+from tideline.model.offsets import OffsetRange, PartitionIdentity, one_interval
+from tideline.model.places import Places
 from tideline.model.verdicts import HALTING, VERDICTS
 from tideline.rules.resolution import execute
 
@@ -38,13 +39,14 @@ def moved(effect, partition=0):
 
 def test_a_retention_loss_goes_on_at_the_log_start_and_records_what_is_lost():
     """In the same generation; coverage is not lost, it is here (R12)."""
-    covered = (Coverage(PartitionIdentity(ID, 0, 0), (OffsetRange(120, 130),)),)
+    covered = Places({PartitionIdentity(ID, 0, 0): (OffsetRange(120, 130),)})
     known = head(position(100), HEALTHY, coverage=covered)
     now = observation(topic(seen(start=150, end=300, epoch=7), seen(partition=1)))
     effect = execute(known, decided("retention_loss", "accept_loss"), now)
     assert moved(effect) == position(150, epoch=7, seen_end=300)
     assert moved(effect, 1) == HEALTHY
-    assert effect.head.accepted_loss[0].intervals == (OffsetRange(100, 120), OffsetRange(130, 150))
+    (lost,) = effect.head.accepted_loss.values()
+    assert lost == (OffsetRange(100, 120), OffsetRange(130, 150))
     assert "lost: [100, 120), [130, 150): 40 offsets" in effect.outcome
 
 
@@ -141,14 +143,14 @@ def test_an_accepted_gap_is_excused_and_moves_nothing():
     )
     effect = execute(known, incident, observation())
     assert effect.head.positions == known.positions
-    assert effect.head.accepted_loss == (
-        Coverage(PartitionIdentity(ID, 0, 0), (OffsetRange(150, 160),)),
+    assert effect.head.accepted_loss == Places(
+        {PartitionIdentity(ID, 0, 0): (OffsetRange(150, 160),)}
     )
 
 
 def test_an_approved_table_is_taken_as_it_was_shown():
     """What verified coverage it lacks is on record; later commits stay to be looked at (R9)."""
-    gone = (Coverage(PartitionIdentity(ID, 0, 0), (OffsetRange(0, 50),)),)
+    gone = Places({PartitionIdentity(ID, 0, 0): (OffsetRange(0, 50),)})
     now = observation(table=TableObservation(True, "t2", 14, ledger_id="l", token=9))
     incident = decided("table_changed", "approve", topic=None, partition=None)
     shown = replace(incident.finding, table_version=12)
@@ -163,7 +165,7 @@ def test_an_approved_table_is_taken_as_it_was_shown():
 def test_generations_never_repeat():
     """Not even those of retired or only covered logs."""
     identity = PartitionIdentity(ID, 0, 0)
-    covered = (Coverage(PartitionIdentity(ID, 4, 0), (OffsetRange(0, 1),)),)
+    covered = Places({PartitionIdentity(ID, 4, 0): (OffsetRange(0, 1),)})
     assert head().next_generation(identity) == 0
     assert head(position(generation=2)).next_generation(identity) == 3
     assert head(retired=(position(generation=2),)).next_generation(identity) == 3

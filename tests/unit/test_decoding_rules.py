@@ -18,7 +18,8 @@ from tideline.decoding.rules import (
 )
 from tideline.model.decoding import DecodePlan, DecodeRecord, Decoding, PartPlan, ReaderSchema
 from tideline.model.incident import Finding
-from tideline.model.offsets import CoordinateRange, Coverage, OffsetRange, PartitionIdentity
+from tideline.model.offsets import CoordinateRange, OffsetRange, PartitionIdentity
+from tideline.model.places import Places
 from tideline.model.plan import LandedRange
 
 NOTHING = ReaderSchema("value", "avro", "", ())
@@ -26,11 +27,11 @@ NOTHING = ReaderSchema("value", "avro", "", ())
 
 def coverage(**intervals):
     """`p0=[(0, 10)]` of topic ID, generation 0."""
-    return tuple(
-        Coverage(
-            PartitionIdentity(ID, 0, int(name[1:])), tuple(OffsetRange(*pair) for pair in pairs)
-        )
-        for name, pairs in intervals.items()
+    return Places(
+        {
+            PartitionIdentity(ID, 0, int(name[1:])): tuple(OffsetRange(*pair) for pair in pairs)
+            for name, pairs in intervals.items()
+        }
     )
 
 
@@ -112,8 +113,8 @@ def test_an_open_plan_is_work():
 
 def test_a_topic_that_was_replaced_is_named_by_its_id():
     """Its name is known no more, and its rows are decoded all the same."""
-    of_old = Coverage(PartitionIdentity(OTHER_ID, 0, 0), (OffsetRange(0, 3),))
-    now = replace(landed_head(), coverage=(of_old,))
+    of_old = Places({PartitionIdentity(OTHER_ID, 0, 0): (OffsetRange(0, 3),)})
+    now = replace(landed_head(), coverage=of_old)
     (planned,) = to_decode(now, Decoding(), 10)
     assert (planned.topic, planned.topic_id) == (OTHER_ID, OTHER_ID)
 

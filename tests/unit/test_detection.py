@@ -18,7 +18,8 @@ from tests.worlds.build import (
 )
 from tideline.model.head import Head
 from tideline.model.observation import TableObservation
-from tideline.model.offsets import Coverage, OffsetRange
+from tideline.model.offsets import OffsetRange
+from tideline.model.places import Places
 from tideline.rules.reset_detection import find_resets, find_resets_after_read, having_seen
 
 P = 100
@@ -222,8 +223,8 @@ def test_an_empty_head_finds_nothing():
 
 def test_rows_that_a_backfill_landed_beyond_the_head_are_not_lost():
     """R12: only what neither Kafka nor the table has is at stake."""
-    landed = Coverage(position(P).identity, (OffsetRange(P, 130), OffsetRange(140, 180)))
-    known = replace(head(position(P)), coverage=(landed,))
+    landed = Places({position(P).identity: (OffsetRange(P, 130), OffsetRange(140, 180))})
+    known = replace(head(position(P)), coverage=landed)
     assert verdicts(known, observation(topic(seen(start=130, end=500)))) == []
     finding = found(known, observation(topic(seen(start=150, end=500))))
     assert finding.intervals == (OffsetRange(130, 140),)

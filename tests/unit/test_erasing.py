@@ -28,6 +28,7 @@ from tideline.model.erasing import (
 )
 from tideline.model.head import Head, KnownCommit
 from tideline.model.offsets import CoordinateRange, OffsetRange, PartitionIdentity
+from tideline.model.places import NOWHERE
 from tideline.model.plan import Stored
 from tideline.operations.erase_finding import AskedKeys, keys_below, read_keys
 from tideline.rules.audit import audit
@@ -64,7 +65,7 @@ def erasure(*ranges, **facts):
 
 def test_the_list_merges_what_it_keeps_out_and_refuses_each_record_once():
     erasing = Erasing().begin(erasure(at(3, 4), at(4, 6)), ["b", "a"])
-    assert erasing.places == {LOG: (OffsetRange(3, 6),)}
+    assert erasing.erased == {LOG: (OffsetRange(3, 6),)}
     assert (erasing.hashes, erasing.future, erasing.begun) == (("a", "b"), (), 1)
     erasing = erasing.refusing([at(9, 10), at(9, 10), at(3, 4)])
     assert erasing.refused == 1
@@ -146,7 +147,7 @@ def test_a_ledger_learns_what_its_own_secret_has_sealed():
 
 def test_changes_that_were_erased_out_of_histories_are_known():
     """A current table that is made of them says an older state."""
-    assert Erasing().begin(erasure(at(3, 4)), []).partial == ()
+    assert Erasing().begin(erasure(at(3, 4)), []).partial == NOWHERE
     partial = Erasing().begin(erasure(at(3, 4), is_partial=True), []).partial
     assert unproven_since(Folding(), Head(), NOW) is None
     assert unproven_since(Folding(), Head(), NOW, partial) == NOW
@@ -169,16 +170,16 @@ def test_the_state_keeps_no_coordinates_twice():
     out = state.with_erasure(replace(begun, status="removed"))
     assert out.erasing.open[0].ranges == ()
     assert out.noted_erasures[-1].ranges == begun.ranges
-    assert out.erasing.places == state.erasing.places
+    assert out.erasing.erased == state.erasing.erased
     done = out.with_erasure(replace(begun, status="done"))
-    assert (done.erasing.open, done.erasing.places) == ((), state.erasing.places)
+    assert (done.erasing.open, done.erasing.erased) == ((), state.erasing.erased)
     assert SECRET not in repr(Erasing(SECRET))
     assert SECRET in dump(Erasing(SECRET))
 
 
 @pytest.mark.parametrize(("is_removing", "foreign"), [(True, 0), (False, 1)])
 def test_an_audit_misses_nothing_that_was_erased_and_finds_what_has_come_back(is_removing, foreign):
-    known = head(position(10), coverage=())
+    known = head(position(10), coverage=NOWHERE)
     known = replace(known, coverage=Erasing().keeping_out([at(0, 10)]).erased)
     erasing = Erasing().begin(erasure(at(3, 6)), [])
     if not is_removing:

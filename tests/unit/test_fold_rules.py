@@ -24,7 +24,6 @@ from tideline.folding.rules import (
 from tideline.model.current import BucketState, Deletes, Floor, Folding, Layout, Refusal
 from tideline.model.offsets import (
     CoordinateRange,
-    Coverage,
     Incarnations,
     OffsetRange,
     PartitionIdentity,
@@ -32,6 +31,7 @@ from tideline.model.offsets import (
     PlannedRange,
     TopicPartition,
 )
+from tideline.model.places import Places
 from tideline.rules.advance import late_reads
 from tideline.stream.decoding import Part
 
@@ -207,7 +207,7 @@ def identity(partition, generation=0, topic_id=ID):
 
 
 def folded(deleted, *coverage, drops=()):
-    covered = tuple(Coverage(i, (OffsetRange(0, end),)) for i, end in sorted(coverage))
+    covered = Places({i: (OffsetRange(0, end),) for i, end in coverage})
     buckets = (BucketState(0, 90, deleted, 1),)
     return Folding(coverage=covered, buckets=buckets, eras=(OTHER_ID, ID), drops=drops)
 

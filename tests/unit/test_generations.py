@@ -2,6 +2,8 @@
 
 import json
 from dataclasses import replace
+from functools import reduce
+from operator import or_
 
 import pytest
 
@@ -14,12 +16,12 @@ from tideline.model.incident import Decision, Finding, Incident
 from tideline.model.observation import Gap
 from tideline.model.offsets import (
     Beginning,
-    Coverage,
     Generations,
     OffsetRange,
     PartitionIdentity,
     one_interval,
 )
+from tideline.model.places import Places
 from tideline.model.plan import LandedRange, Mismatch, Stored
 from tideline.model.run import Lost, Rewind, TableCommit
 from tideline.rules.advance import advance_head
@@ -40,12 +42,12 @@ PIECES = (planned(60, 80), planned(80, 100, generation=1))
 
 
 def covered(identity, *offsets):
-    return Coverage(identity, tuple(OffsetRange(*o) for o in offsets))
+    return Places({identity: tuple(OffsetRange(*o) for o in offsets)})
 
 
 def cut_head(next_offset=100, *coverage, **facts):
     """A head whose log was cut at 80."""
-    known = coverage or (covered(OLD, (0, 120)), covered(NEW, (80, 100)))
+    known = reduce(or_, coverage or (covered(OLD, (0, 120)), covered(NEW, (80, 100))))
     return head(position(next_offset, generation=1), coverage=known, beginnings=CUT, **facts)
 
 
@@ -105,7 +107,7 @@ def test_a_decision_says_where_the_new_generation_begins(choice, epoch_end, star
 def test_a_cut_of_unread_records_begins_a_generation_too():
     """What is accepted, resolved or frozen at these offsets was about other records."""
     now = observation(topic(shown(end=300, epoch=9, epoch_end=120)))
-    known = head(position(100, seen_end=150), accepted_loss=(covered(OLD, (130, 131)),))
+    known = head(position(100, seen_end=150), accepted_loss=covered(OLD, (130, 131)))
     after = decide(known, "truncation", "accept_loss", now, interval=(120, 150))
     assert after.beginnings == (Beginning(NEW, 120),)
     assert after.positions == (position(100, generation=1, epoch=9, seen_end=300),)
@@ -135,14 +137,14 @@ def test_what_expired_behind_a_cut_is_on_record(choice):
     now = observation(topic(shown(start=90, end=300, epoch=9, epoch_end=80)))
     after = decide(head(position(100)), "truncation", choice, now, interval=(80, 100))
     assert after.positions[0].next_offset == 90
-    assert after.accepted_loss == (covered(NEW, (80, 90)),)
+    assert after.accepted_loss == covered(NEW, (80, 90))
 
 
 @pytest.mark.parametrize("choice", ["accept_loss", "restart"])
 @pytest.mark.parametrize("start", [70, 90])
 def test_what_expired_unread_before_a_cut_is_on_record(choice, start):
     """The position was below the cut; a backfill has landed beyond the position."""
-    known = replace(head(position(50, seen_end=100)), coverage=(covered(OLD, (60, 65)),))
+    known = replace(head(position(50, seen_end=100)), coverage=covered(OLD, (60, 65)))
     now = observation(topic(shown(start=start, end=300, epoch=9, epoch_end=80)))
     after = decide(known, "truncation", choice, now, interval=(80, 100))
     assert after.positions[0].next_offset == start
@@ -193,7 +195,7 @@ def test_a_proposal_from_before_a_cut_is_not_frozen():
 def test_the_live_lane_stops_where_a_generation_begins():
     """A backfill landed past the position, and the log was cut in the middle of that."""
     first = (Beginning(NEW, 120),)
-    known = head(position(100, generation=1), coverage=(covered(OLD, (110, 140)),))
+    known = head(position(100, generation=1), coverage=covered(OLD, (110, 140)))
     known = replace(known, beginnings=first)
     now = observation(topic(shown(end=200, epoch=9)))
     live = {"isolation_level": "read_committed"} | dict.fromkeys(
@@ -212,7 +214,7 @@ def test_the_live_lane_stops_where_a_generation_begins():
 def test_expired_offsets_below_a_cut_are_not_lost_if_an_older_generation_has_them():
     """Rows in the table are never reported lost."""
     known = replace(
-        head(position(100, generation=1), coverage=(covered(OLD, (100, 120)),)),
+        head(position(100, generation=1), coverage=covered(OLD, (100, 120))),
         beginnings=(Beginning(NEW, 120),),
     )
     now = observation(topic(shown(start=130, end=200)))
@@ -223,7 +225,7 @@ def test_expired_offsets_below_a_cut_are_not_lost_if_an_older_generation_has_the
 def test_both_parts_of_a_backfill_move_nothing_and_count():
     """Coverage in both generations."""
     after = advance_head(cut_head(100, covered(NEW)), plan(*PIECES, lane="backfill"), COMMIT)
-    assert after.coverage == (covered(OLD, (60, 80)), covered(NEW, (80, 100)))
+    assert after.coverage == covered(OLD, (60, 80)) | covered(NEW, (80, 100))
     assert after.positions == cut_head().positions
 
 
@@ -257,7 +259,7 @@ def test_missing_offsets_of_both_parts_are_one_finding_and_one_decision():
     decision = Decision("accept_loss", "ann", NOW, "because")
     incident = Incident("i", "r", NOW, found, unverified=PIECES, decision=decision)
     after = execute(cut_head(), incident, observation()).head
-    assert after.accepted_loss == (covered(OLD, (70, 80)), covered(NEW, (80, 90)))
+    assert after.accepted_loss == covered(OLD, (70, 80)) | covered(NEW, (80, 90))
 
 
 def test_spark_reads_both_parts_as_one_range():
@@ -318,7 +320,7 @@ def test_a_rewind_goes_back_over_what_expired_in_either_generation():
     then = cut_head(70, covered(OLD, (0, 70)))
     today = replace(
         cut_head(130, covered(OLD, (0, 80)), covered(NEW, (80, 100), (110, 130))),
-        accepted_loss=(covered(NEW, (100, 110)),),
+        accepted_loss=covered(NEW, (100, 110)),
         beginnings=(*CUT, Beginning(PartitionIdentity(OTHER_ID, 1, 0), 5)),
     )
     gone = (planned(70, 80), planned(80, 100, generation=1), planned(110, 130, generation=1))
@@ -326,7 +328,7 @@ def test_a_rewind_goes_back_over_what_expired_in_either_generation():
     rewind = Rewind("rewind-1", "a", "wrong", "ann", NOW, "key", lost=lost)
     after = rewound_head(today, then, rewind, 10)
     assert after.positions[0].next_offset == 130
-    assert after.accepted_loss == (covered(OLD, (70, 80)), covered(NEW, (80, 130)))
+    assert after.accepted_loss == covered(OLD, (70, 80)) | covered(NEW, (80, 130))
     assert after.beginnings == CUT
 
 

@@ -10,6 +10,7 @@ from tideline.landing.proof import find_commit, foreign_changes
 from tideline.ledger.state import Control, LedgerState
 from tideline.model.incident import Finding
 from tideline.model.observation import TableObservation
+from tideline.model.places import NOWHERE
 from tideline.model.run import RunRecord, TableCommit
 from tideline.rules.resolution import take_table
 
@@ -45,7 +46,7 @@ def test_an_approved_loss_of_the_table_is_no_finding_of_an_older_plan(known, now
     """Open or closed: a plan is frozen, so it knows that table for good."""
     before = LedgerState(5, Control("l", "orders", token=9), head=head(table_id=known))
     assert foreign_changes(run(GONE), before, PLAN)[1]
-    after = take_table(before.head, GONE, FINDING, (), PLAN.table_id).head
+    after = take_table(before.head, GONE, FINDING, NOWHERE, PLAN.table_id).head
     assert after.given_up == ("t",)
     assert foreign_changes(run(now), replace(before, head=after), PLAN)[1] == ()
 
@@ -59,7 +60,7 @@ def test_a_table_that_nobody_approved_is_a_finding_still():
 def test_a_table_that_is_back_and_approved_is_known_again():
     """It was replaced, and the replacement is gone, too."""
     known, back = head(table_id="t2", given_up=("t",)), replace(NEW, table_id="t")
-    taken = take_table(known, back, FINDING, ())
+    taken = take_table(known, back, FINDING, NOWHERE)
     assert (taken.head.table_id, taken.head.given_up) == ("t", ("t2",))
 
 

@@ -8,7 +8,8 @@ from tests.worlds.build import ID, OTHER_ID, head, planned, position, topic
 from tideline.documents import dump, load
 from tideline.errors import UnreadableDocument
 from tideline.model.head import Head, PartitionPosition
-from tideline.model.offsets import CoordinateRange, Coverage, OffsetRange, PartitionIdentity
+from tideline.model.offsets import CoordinateRange, OffsetRange, PartitionIdentity
+from tideline.model.places import Places
 
 ZERO_ID = "00000000-0000-0000-0000-000000000000"
 
@@ -47,6 +48,9 @@ def test_two_positions_of_one_log_are_refused():
 
 def test_two_entries_of_coverage_of_one_log_are_refused():
     """Every rule looks coverage up by identity and would see one of them only."""
-    entry = Coverage(PartitionIdentity(ID, 0, 0), (OffsetRange(0, 1),))
-    with pytest.raises(ValueError, match="coverage"):
-        Head(coverage=(entry, entry))
+    log = PartitionIdentity(ID, 0, 0)
+    text = dump(Head(coverage=Places({log: (OffsetRange(0, 1),)})))
+    before, entry, after = re.split(r'(?<="coverage":\[)({.*?}\]})(?=\])', text)
+    assert load(Head, text, "here").coverage[log]
+    with pytest.raises(UnreadableDocument, match="two entries of coverage"):
+        load(Head, f"{before}{entry},{entry}{after}", "here")

@@ -14,7 +14,6 @@ from tideline.model.decoding import Decoding
 from tideline.model.head import Head, KnownCommit, PartitionPosition
 from tideline.model.offsets import (
     CoordinateRange,
-    Coverage,
     Incarnations,
     OffsetRange,
     PartitionIdentity,
@@ -22,6 +21,7 @@ from tideline.model.offsets import (
     ReadRange,
     partition_counts,
 )
+from tideline.model.places import Places
 from tideline.rules.taking_over import having_followed, landed_logs
 
 NEWER = str(UUID(int=1))
@@ -33,7 +33,7 @@ def log(topic_id, partition=0, generation=0):
 
 
 def covered(*logs):
-    return tuple(Coverage(i, (OffsetRange(0, 5),)) for i in sorted(logs))
+    return Places({i: (OffsetRange(0, 5),) for i in logs})
 
 
 def following(head, topic_id, *generations):
@@ -122,7 +122,7 @@ def test_what_was_folded_in_a_wrong_order_is_seen():
     apart = replace(folding, coverage=covered(log(ID), log(ID, generation=1), log(OTHER_ID)))
     came_back = Incarnations((ID, OTHER_ID)).following(ID, [log(ID, generation=1)])
     assert are_reordered(apart, came_back)
-    assert newest_logs(apart.covered, came_back) == (log(ID, generation=1),)
+    assert newest_logs(apart.coverage, came_back) == (log(ID, generation=1),)
 
 
 def landing(version, *logs, commit_id="p"):

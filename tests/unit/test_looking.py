@@ -25,13 +25,8 @@ from tideline.model.decoding import Decoding
 from tideline.model.erasing import Erasing
 from tideline.model.head import Headroom, KnownCommit
 from tideline.model.observation import Gap, PartitionObservation, TopicObservation
-from tideline.model.offsets import (
-    Beginning,
-    Coverage,
-    OffsetRange,
-    PartitionIdentity,
-    TopicPartition,
-)
+from tideline.model.offsets import Beginning, OffsetRange, PartitionIdentity, TopicPartition
+from tideline.model.places import Places
 from tideline.model.plan import VerifiedRange
 from tideline.model.run import RunRecord, TableCommit
 from tideline.model.status import CurrentStatus
@@ -46,7 +41,7 @@ PLACE = TopicPartition("orders", 0)
 
 
 def coverage(start, end, identity=LOG):
-    return Coverage(identity, (OffsetRange(start, end),))
+    return Places({identity: (OffsetRange(start, end),)})
 
 
 def run(run_id, start, end, *, gaps=(), version=7, lane="live", generation=0, status="done"):
@@ -60,11 +55,11 @@ def run(run_id, start, end, *, gaps=(), version=7, lane="live", generation=0, st
 
 HEAD = head(
     position(100),
-    coverage=(coverage(0, 80),),
-    accepted_loss=(coverage(2, 4),),
+    coverage=coverage(0, 80),
+    accepted_loss=coverage(2, 4),
 )
 EMPTY = Folding()
-DECODED = Decoding(coverage=(coverage(0, 50),))
+DECODED = Decoding(coverage=coverage(0, 50))
 GAP = Gap(OffsetRange(19, 20), "marker")
 CLOSED_RUNS = (run("old", 0, 20, gaps=(GAP,)), run("new", 20, 80, version=8))
 
@@ -124,7 +119,7 @@ def test_what_a_rewind_has_undone_is_landed_by_nobody():
     """A record of a run that was undone still has its ranges; the coverage has not."""
     undone = replace(run("undone", 80, 100), status="superseded", superseded_by="rewind-1 (why)")
     assert explained(90, closed_runs=(*CLOSED_RUNS, undone)).outcome == "gap"
-    redone = head(position(100), coverage=(coverage(0, 100),))
+    redone = head(position(100), coverage=coverage(0, 100))
     runs = (*CLOSED_RUNS, run("redone", 80, 100, version=9), undone)
     assert explained(90, redone, closed_runs=runs).run_id == "redone"
 
@@ -140,7 +135,7 @@ def test_below_a_cut_an_older_generation_is_meant():
     """Its row is that of the older one."""
     cut = head(
         position(30, generation=1),
-        coverage=(coverage(0, 80), coverage(20, 30, NEWER)),
+        coverage=coverage(0, 80) | coverage(20, 30, NEWER),
         beginnings=(Beginning(NEWER, 20),),
     )
     runs = (run("old", 0, 80), run("new", 20, 30, generation=1, version=8))
@@ -256,7 +251,7 @@ def test_records_that_are_gone_before_they_were_read_are_told():
 
 def test_what_a_backfill_has_landed_past_the_position_is_not_gone():
     """Retention has reached it, and its rows are in the table: detection has no finding either."""
-    state = head(position(100), coverage=(coverage(0, 130),))
+    state = head(position(100), coverage=coverage(0, 130))
     expired = observation(topic(seen(130, 150)))
     stand = standings(state, expired, "read_committed")
     assert doubt(["orders"], state, stand, expired, is_newer=True) is None
@@ -318,7 +313,7 @@ def test_the_least_headroom_and_the_oldest_record_count():
     first = summarize(
         "orders", HEAD, Decoding(), Folding(), (), (), None, NOW, is_typed=True
     ).undecoded
-    assert first == sum(len(r) for c in HEAD.coverage for r in c.intervals) > 0
+    assert first == sum(len(r) for _, r in HEAD.coverage.pieces) > 0
     assert found.current is None
 
 
@@ -326,8 +321,8 @@ def test_the_current_table_in_a_few_numbers():
     """What is decoded and not folded, or folded and decoded again since, is still to fold."""
     at = datetime(2026, 1, 2, tzinfo=UTC)
     folding = Folding(
-        coverage=(coverage(0, 40),),
-        changed=(coverage(10, 15),),
+        coverage=coverage(0, 40),
+        changed=coverage(10, 15),
         layout=Layout(("id",), 4),
         buckets=(BucketState(0, 5, 1, 7), BucketState(3, 2, 0, 9)),
         folded_at=at,

@@ -16,7 +16,8 @@ from tideline.ledger.ledger import Ledger
 from tideline.ledger.state import Control, LedgerState
 from tideline.model.incident import Decision, Finding, Incident
 from tideline.model.observation import TableObservation
-from tideline.model.offsets import Coverage, OffsetRange, PartitionIdentity, one_interval
+from tideline.model.offsets import OffsetRange, PartitionIdentity, one_interval
+from tideline.model.places import NOWHERE, Places
 from tideline.model.plan import LandedRange, VerifiedRange, freeze
 from tideline.model.request import RunRequest, read_form
 from tideline.model.run import Rewind, RunRecord, TableCommit
@@ -104,7 +105,7 @@ def ledger(tmp_path):
     found = Ledger(DeltaLedgerStore(str(tmp_path / "ledger")), "orders")
     known = head(
         position(100),
-        coverage=(Coverage(IDENTITY, (OffsetRange(0, 100),)),),
+        coverage=Places({IDENTITY: (OffsetRange(0, 100),)}),
         table_id="t",
         table_version=1,
     )
@@ -161,7 +162,7 @@ def test_an_undone_run_asked_for_again_gets_a_plan_of_its_own(ledger, form):
     run = context(ledger, "again", **form)
     if not form:  # what a rewind leaves to the live lane
         ledger.update(
-            lambda s: s.with_head(replace(s.head, positions=(position(20),), coverage=()))
+            lambda s: s.with_head(replace(s.head, positions=(position(20),), coverage=NOWHERE))
         )
     undone = record("again", run.request, "superseded", superseded_by=LABEL)
     closed(ledger, undone)
@@ -317,7 +318,7 @@ def test_only_an_open_backfill_without_rows_is_given_up(ledger, case):
     known = record("b", run.request, status)
     ledger.update(lambda s: s.with_run(known))
     if case == "committed":
-        ledger.update(lambda s: s.with_head(replace(s.head, coverage=())))
+        ledger.update(lambda s: s.with_head(replace(s.head, coverage=NOWHERE)))
     if case == "halted":
         finding = Finding("log_hole", "e", "a", "orders", ID, 0, one_interval(30, 40))
         ledger.update(lambda s: s.with_incidents([finding], "b", NOW, known.plan))
@@ -337,7 +338,7 @@ def test_a_backfill_that_an_older_attempt_has_landed_meanwhile_stays_open(ledger
     """Its rows are verified, or decided about."""
     run = context(ledger, "b", Cluster(start=40), ranges=RANGES)
     ledger.update(lambda s: s.with_run(record("b", run.request, "planned")))
-    ledger.update(lambda s: s.with_head(replace(s.head, coverage=())))
+    ledger.update(lambda s: s.with_head(replace(s.head, coverage=NOWHERE)))
     run.table.quicker = LANDED
     with pytest.raises(ReplayUnavailable, match="5 rows of it that are in the table stay"):
         ingest_ranges(run)
@@ -359,7 +360,7 @@ def test_a_live_plan_that_an_older_attempt_has_landed_meanwhile_is_not_supersede
     """Nothing of it is lost: the next run verifies it."""
     run = context(ledger, "b", Cluster(start=40))
     ledger.update(lambda s: s.with_run(record("a", run.request, "planned")).with_next_token())
-    ledger.update(lambda s: s.with_head(replace(s.head, coverage=())))
+    ledger.update(lambda s: s.with_head(replace(s.head, coverage=NOWHERE)))
     run.table.quicker = LANDED
     run.table.made = TableCommit("t", 2, 1, 40, 400)
     with pytest.raises(StreamBusy, match="run a has landed its plan meanwhile"):
@@ -381,7 +382,7 @@ def test_a_backfill_whose_rows_a_decision_has_removed_is_given_up(ledger, landed
 def test_a_plan_that_lost_rows_and_cannot_be_read_again_is_verified(ledger):
     """What is left of it must not stay undecided (R6): verifying says what is wrong."""
     run = context(ledger, "b", Cluster(start=40), ranges=RANGES)
-    ledger.update(lambda s: s.with_head(replace(s.head, coverage=())))
+    ledger.update(lambda s: s.with_head(replace(s.head, coverage=NOWHERE)))
     ledger.update(lambda s: s.with_run(record("b", run.request, "planned")))
     run.table.made, run.table.rows = TableCommit("t", 2, 1, 40, 400), LANDED
     assert ingest_ranges(run) == run.table.made

@@ -3,7 +3,8 @@
 import pytest
 
 from tests.worlds.build import ID, OTHER_ID, head, observation, position, seen, topic
-from tideline.model.offsets import Coverage, OffsetRange, PartitionIdentity
+from tideline.model.offsets import OffsetRange, PartitionIdentity
+from tideline.model.places import Places
 from tideline.rules.planning import move_over_coverage, plan_ranges, share_fairly
 
 NO_CAP = 10**9
@@ -88,13 +89,13 @@ def test_bytes_are_estimated_from_rows_landed_before():
 
 def test_covered_offsets_are_not_read_again():
     """R12: the live lane moves over what a backfill has landed."""
-    landed = Coverage(PartitionIdentity(ID, 0, 0), (OffsetRange(90, 150),))
-    known = head(position(100), coverage=(landed,))
+    landed = Places({PartitionIdentity(ID, 0, 0): (OffsetRange(90, 150),)})
+    known = head(position(100), coverage=landed)
     assert ranges(known, observation(topic(seen(end=200)))) == [(0, 150, 200)]
 
 
 def covered(*ranges):
-    return (Coverage(PartitionIdentity(ID, 0, 0), tuple(OffsetRange(*r) for r in ranges)),)
+    return Places({PartitionIdentity(ID, 0, 0): tuple(OffsetRange(*r) for r in ranges)})
 
 
 def test_a_range_ends_where_landed_offsets_begin():

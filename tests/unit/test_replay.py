@@ -7,7 +7,8 @@ import pytest
 from tests.worlds.build import ID, OTHER_ID, head, observation, plan, planned, seen, topic
 from tideline.landing.proof import obstacles_to
 from tideline.model.observation import Gap
-from tideline.model.offsets import Coverage, OffsetRange, PartitionIdentity
+from tideline.model.offsets import OffsetRange, PartitionIdentity
+from tideline.model.places import Places
 from tideline.model.plan import LandedRange
 from tideline.rules.replay import (
     obstacles,
@@ -17,7 +18,6 @@ from tideline.rules.replay import (
     unread,
     unverified_rows_stand,
     what_stays,
-    without_offsets,
 )
 
 PLAN = plan(planned(100, 200))
@@ -131,8 +131,8 @@ def test_rows_that_nobody_has_verified_are_told_from_covered_ones():
     held = {range_.identity: LandedRange(range_.identity, 7, (OffsetRange(100, 107),))}
 
     def stand(end, landed=held):
-        covered = Coverage(range_.identity, (OffsetRange(100, end),))
-        return unverified_rows_stand(head(coverage=(covered,)), landed)
+        covered = Places({range_.identity: (OffsetRange(100, end),)})
+        return unverified_rows_stand(head(coverage=covered), landed)
 
     assert stand(106)
     assert not stand(107)
@@ -201,12 +201,12 @@ def test_rows_that_may_stay_are_of_this_log_and_the_only_copies():
     assert missing == {identity: (OffsetRange(110, 130),)}
     assert unread(PLAN.ranges, rows((100, 200)), rows((100, 130))) == {}
     assert unread(PLAN.ranges, {}, {}) == {}
-    covered = head(coverage=(Coverage(identity, (OffsetRange(0, 115),)),))
+    covered = head(coverage=Places({identity: (OffsetRange(0, 115),)}))
     assert of_this_log(missing, covered, []) == {identity: (OffsetRange(110, 115),)}
     other = plan(planned(120, 140))
     assert of_this_log(missing, head(), [other]) == {identity: (OffsetRange(120, 130),)}
     assert of_this_log(missing, head(), []) == {}
     shown = (Gap(OffsetRange(110, 112), "hole"), Gap(OffsetRange(112, 130), "record"))
     assert only_copies(missing[identity], shown) == (OffsetRange(110, 112),)
-    pieces = without_offsets([range_.as_coordinates], {identity: (OffsetRange(110, 112),)})
+    pieces = Places({identity: (OffsetRange(110, 112),)}).rest([range_.as_coordinates])
     assert [(p.start_offset, p.end_offset) for p in pieces] == [(100, 110), (112, 200)]

@@ -17,6 +17,7 @@ from tideline.model.offsets import (
     subtract,
     union,
 )
+from tideline.model.places import Places
 from tideline.rules.maintenance import hulls, plans_before, still_expired
 
 LOG = PartitionIdentity(ID, 0, 0)
@@ -67,7 +68,7 @@ def test_the_last_closing_of_a_plan_counts():
 def test_a_hull_holds_what_goes_and_nothing_that_stays(gone, kept):
     """And no two hulls could be one."""
     kept = kept - gone
-    found = hulls({LOG: ranges(gone)}, {LOG: ranges(kept)})[LOG]
+    found = hulls(Places({LOG: ranges(gone)}), Places({LOG: ranges(kept)}))[LOG]
     assert subtract(ranges(gone), found) == ()
     assert intersect(ranges(kept), found) == ()
     for one, other in pairwise(found):
@@ -77,7 +78,7 @@ def test_a_hull_holds_what_goes_and_nothing_that_stays(gone, kept):
 def test_other_logs_have_nothing_to_say():
     """Neither partitions nor generations share offsets."""
     other = PartitionIdentity(ID, 1, 0)
-    found = hulls({LOG: ranges({1, 9})}, {other: ranges({5})})
+    found = hulls(Places({LOG: ranges({1, 9})}), Places({other: ranges({5})}))
     assert spans(found) == [(1, 10)]
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from tests.worlds.build import CLUSTER, ID, NOW, OTHER_ID, head, plan, planned, position
 from tideline.model.incident import Finding, Incident, UnverifiedRows
-from tideline.model.offsets import Coverage, OffsetRange, PartitionIdentity
+from tideline.model.offsets import OffsetRange, PartitionIdentity
+from tideline.model.places import Places
 from tideline.model.plan import VerifiedRange
 from tideline.model.run import Lost, Rewind, RunRecord
 from tideline.rules.rewind import (
@@ -26,7 +27,7 @@ NAMES = {ID: "orders"}
 
 
 def covered(*offsets, identity=IDENTITY):
-    return (Coverage(identity, tuple(OffsetRange(*o) for o in offsets)),)
+    return Places({identity: tuple(OffsetRange(*o) for o in offsets)})
 
 
 def run(plan_id, *ranges, verified=True, cluster=CLUSTER):
@@ -190,7 +191,7 @@ def test_later_incidents_and_those_of_undone_plans_end():
 def test_another_incarnation_is_undone_too():
     """A topic re-created since: its rows go, and its name is asked for."""
     other = PartitionIdentity(OTHER_ID, 0, 0)
-    today = replace(TODAY, coverage=(*THEN.coverage, *covered((0, 5), identity=other)))
+    today = replace(TODAY, coverage=THEN.coverage | covered((0, 5), identity=other))
     undone = [run("b", planned(0, 5, topic_id=OTHER_ID))]
     (ranges,) = undone_ranges(today, THEN, undone, NAMES).values()
     assert [(r.topic_id, r.end_offset) for r in ranges] == [(OTHER_ID, 5)]

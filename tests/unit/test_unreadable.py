@@ -8,8 +8,9 @@ from tests.worlds.build import NOW, head, plan, planned, position
 from tideline.errors import StreamBusy
 from tideline.ledger.state import Control, LedgerState
 from tideline.model.incident import Decision, Incident
-from tideline.model.offsets import Coverage, OffsetRange, by_log
-from tideline.model.spark_job import Unreadable, readable_layers, within
+from tideline.model.offsets import OffsetRange
+from tideline.model.places import NOWHERE, Places
+from tideline.model.spark_job import Unreadable, readable_layers
 from tideline.model.verdicts import POLICIES, valid_choices
 from tideline.rules.incidents import halves, narrow, unreadable_findings, without_rows
 from tideline.rules.resolution import accept_gap
@@ -174,18 +175,20 @@ def test_an_error_of_values_is_never_a_service_that_is_away(error, job, expected
 def test_what_is_left_is_read_in_layers_of_one_piece_per_partition():
     """Spark's source reads one range per partition."""
     ranges = [planned(0, 10), planned(0, 10, partition=1), planned(0, 1, partition=2)]
-    known = [
-        Coverage(ranges[0].identity, (OffsetRange(0, 1), OffsetRange(4, 6), OffsetRange(90, 99))),
-        Coverage(ranges[2].identity, (OffsetRange(0, 5),)),
-        Coverage(planned(generation=1).identity, (OffsetRange(7, 8),)),
-    ]
-    layers = readable_layers(ranges, within(ranges, known))
+    known = Places(
+        {
+            ranges[0].identity: (OffsetRange(0, 1), OffsetRange(4, 6), OffsetRange(90, 99)),
+            ranges[2].identity: (OffsetRange(0, 5),),
+            planned(generation=1).identity: (OffsetRange(7, 8),),
+        }
+    )
+    layers = readable_layers(ranges, known.cut(ranges))
     assert [[(r.partition, *r.coordinates[3:]) for r in layer] for layer in layers] == [
         [(0, 1, 4), (1, 0, 10)],
         [(0, 6, 10)],
     ]
     assert readable_layers(ranges, ()) == (tuple(ranges),)
-    assert readable_layers(ranges[2:], within(ranges, known)) == ()
+    assert readable_layers(ranges[2:], known.cut(ranges)) == ()
 
 
 def incident(choice="accept_loss", lane="live"):
@@ -210,7 +213,7 @@ def test_a_finding_names_partition_offsets_and_reason():
 def test_an_accepted_loss_is_not_read_again_and_a_retry_records_nothing():
     """Exactly the named offsets."""
     known = head(position())
-    lost = (Coverage(planned().identity, (OffsetRange(104, 105), OffsetRange(107, 108))),)
+    lost = Places({planned().identity: (OffsetRange(104, 105), OffsetRange(107, 108))})
     effect = accept_gap(known, incident())
     assert (effect.head.accepted_loss, effect.head.unreadable) == (lost, lost)
     assert effect.head.positions == known.positions
@@ -221,7 +224,7 @@ def test_another_gap_may_be_read_again():
     """Only what Spark cannot read is left out of later plans."""
     gap = replace(incident(), finding=replace(incident().finding, kind="unexplained_gap"))
     effect = accept_gap(head(position()), gap)
-    assert (len(effect.head.accepted_loss), effect.head.unreadable) == (1, ())
+    assert (len(effect.head.accepted_loss), effect.head.unreadable) == (1, NOWHERE)
 
 
 def test_a_decision_covers_the_offsets_that_were_shown():
@@ -246,18 +249,18 @@ def test_offsets_with_a_row_are_not_lost():
     ranges = (planned(104, 107), planned(110, 111))
     found = [Unreadable(r.as_coordinates, OVERFLOW) for r in ranges]
     here, newer = planned().identity, planned(generation=1).identity
-    assert by_log(u.range for u in found) == {
+    assert Places.of(u.range for u in found) == {
         here: (OffsetRange(104, 107), OffsetRange(110, 111)),
     }
     rows = (OffsetRange(105, 106), OffsetRange(110, 120))
-    assert spans(without_rows(found, {here: rows})) == [(0, 104, 105), (0, 106, 107)]
-    assert without_rows(found, {newer: rows}) == tuple(found)
-    assert without_rows(found, {here: (OffsetRange(0, 200),)}) == ()
+    assert spans(without_rows(found, Places({here: rows}))) == [(0, 104, 105), (0, 106, 107)]
+    assert without_rows(found, Places({newer: rows})) == tuple(found)
+    assert without_rows(found, Places({here: (OffsetRange(0, 200),)})) == ()
 
 
 def test_a_head_made_of_another_one_never_hides_what_cannot_be_read():
     """Else an offset that this one gave up on would be asked for again, or never again."""
-    known = (Coverage(position().identity, (OffsetRange(104, 105),)),)
+    known = Places({position().identity: (OffsetRange(104, 105),)})
     made_from = head(position(), accepted_loss=known)
     for now in (head(position(), accepted_loss=known, unreadable=known), head(position())):
         state = LedgerState(5, Control("l", "orders"), head=now)

@@ -5,6 +5,7 @@ import pytest
 from tests.worlds.build import ID, plan, planned
 from tideline.model.observation import Gap
 from tideline.model.offsets import OffsetRange, PartitionIdentity
+from tideline.model.places import Places
 from tideline.model.plan import LandedRange
 from tideline.rules.verification import gap_findings, missing_offsets, unexplained_by, verify_ranges
 
@@ -27,7 +28,7 @@ def checked(*offsets, rows=None, gaps="refuse", evidence=(), accepted_loss=()):
         table(*offsets, rows=rows),
         gaps=gaps,
         evidence={IDENTITY: evidence},
-        accepted_loss={IDENTITY: tuple(OffsetRange(*o) for o in accepted_loss)},
+        accepted_loss=Places({IDENTITY: tuple(OffsetRange(*o) for o in accepted_loss)}),
     )
 
 

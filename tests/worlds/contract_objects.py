@@ -9,7 +9,8 @@ from tideline.model.addresses import LedgerLocation
 from tideline.model.head import Headroom
 from tideline.model.incident import Decision, Finding, Incident, Notice
 from tideline.model.observation import Gap
-from tideline.model.offsets import Coverage, OffsetRange, PartitionIdentity
+from tideline.model.offsets import OffsetRange, PartitionIdentity
+from tideline.model.places import Places
 from tideline.model.plan import VerifiedRange
 from tideline.model.request import RunRequest, Window
 from tideline.model.run import Lost, Rewind, RunRecord, TableCommit
@@ -87,7 +88,7 @@ HEAD = head(
     position(5),
     position(0, partition=1, epoch=None),
     table_version=9,
-    coverage=(Coverage(PartitionIdentity(ID, 0, 0), (OffsetRange(1, 5),)),),
+    coverage=Places({PartitionIdentity(ID, 0, 0): (OffsetRange(1, 5),)}),
     headroom=(Headroom("orders", 0, 5, AT, 1000), Headroom("orders", 1, 0, None, None)),
 )
 HERE, THERE = LedgerLocation("delta", "/l", "orders"), LedgerLocation("airflow", "db", "orders")

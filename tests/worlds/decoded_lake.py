@@ -24,7 +24,8 @@ from tideline.documents import dump, load
 from tideline.landing.context import RunContext, TypedTables
 from tideline.ledger.ledger import Ledger
 from tideline.model.decoding import DecodePlan, DecodeRecord, PartPlan, Redriven
-from tideline.model.offsets import Coverage, OffsetRange, PartitionIdentity
+from tideline.model.offsets import PartitionIdentity, one_interval
+from tideline.model.places import NOWHERE
 from tideline.model.request import RunRequest
 from tideline.model.spark_job import DecodeJob, DecodeResult, Output, SparkResult
 from tideline.operations.redrive import redrive
@@ -174,7 +175,7 @@ class DecodedLake:
         self.catalog: CatalogPort | None = None
         self.name, self.landed = "orders", 0
         self.topic_id, self.generation = ID, 0
-        self.before: tuple[Coverage, ...] = ()
+        self.before = NOWHERE
         self.raw = TargetTable(str(folder / "raw"))
 
     @property
@@ -211,7 +212,7 @@ class DecodedLake:
         log = PartitionIdentity(self.topic_id, self.generation, 0)
         now = head(
             position(end, topic_id=self.topic_id, generation=self.generation),
-            coverage=(*self.before, Coverage(log, (OffsetRange(0, end),))),
+            coverage=self.before | {log: one_interval(0, end)},
             table_id=str(table.metadata().id),
             table_version=table.version(),
         )

@@ -26,10 +26,10 @@ from tideline.model.offsets import (
     Incarnations,
     OffsetRange,
     PartitionIdentity,
-    add_coverage,
     intersect,
     union,
 )
+from tideline.model.places import Places
 from tideline.model.spark_job import BucketFiles, FoldJob, Output
 from tideline.table.written_files import Manifest
 
@@ -119,7 +119,7 @@ class Folds:
         typed.mkdir(parents=True, exist_ok=True)
         name = f"typed-{self.folds}.parquet"
         pq.write_table(pa.Table.from_pylist([*self.rows.values()], TYPED), typed / name)
-        covered = add_coverage(self.head.coverage, ((r.identity, r.offsets) for r in ranges))
+        covered = self.head.coverage | Places.of(ranges)
         is_anew |= comes_below(
             Due(tuple(ranges), tuple(again)), self.head.drops, Incarnations(self.plan["eras"])
         )
@@ -189,7 +189,7 @@ class Folds:
 
     def expected(self):
         """What the definition says: of all folded changes the last one of each key counts."""
-        covered, at = self.head.covered, {f.partition: f.offset for f in self.head.drops}
+        covered, at = self.head.coverage, {f.partition: f.offset for f in self.head.drops}
         rows = self._folded(row for p, row in self.rows.items() if is_in(p, covered))
         is_dropped = {
             k: row["is_deleted"] and row["offset"] < at.get(row["partition"], 0)
@@ -260,10 +260,8 @@ def is_in(where, covered):
 
 def pieces(coverage):
     """A coverage as ranges."""
-    for c in coverage:
-        for r in c.intervals:
-            i = c.identity
-            yield at(r.start_offset, r.end_offset, i.partition, i.generation, i.topic_id)
+    for log, r in coverage.pieces:
+        yield at(r.start_offset, r.end_offset, log.partition, log.generation, log.topic_id)
 
 
 def runs_of(offsets):

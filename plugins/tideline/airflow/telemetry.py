@@ -25,7 +25,6 @@ from tideline.model import metrics
 from tideline.model.current import Folding, FoldRecord
 from tideline.model.decoding import DecodeRecord, ErrorClass
 from tideline.model.incident import Incident
-from tideline.model.offsets import missing
 from tideline.model.plan import BatchPlan, BatchProposal
 from tideline.model.run import RunRecord, TableCommit
 from tideline.model.verdicts import DECODING, FOLDING, HALTING
@@ -110,7 +109,7 @@ def publish_incidents(stream: str, incidents: Iterable[Incident]) -> None:
 def _publish_state(stream: str, state: LedgerState) -> None:
     publish_incidents(stream, state.open_incidents)
     if state.decoding.table_ids:
-        left = missing(state.head.covered, state.decoding.covered)
+        left = (state.head.coverage - state.decoding.coverage).offsets
         publish(metrics.UNDECODED, left, stream=stream)
     if names := state.head.names:
         wrong = sum(table.finding is not None for table in names)

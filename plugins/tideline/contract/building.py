@@ -17,7 +17,7 @@ from tideline.model.decoding import DecodeRecord
 from tideline.model.head import Head, Headroom
 from tideline.model.incident import Finding, Incident, class_entry, entries_for
 from tideline.model.maintenance import TableUpkeep
-from tideline.model.offsets import PlannedRange, total
+from tideline.model.offsets import PlannedRange
 from tideline.model.run import Lost, Rewind, RunRecord
 
 if TYPE_CHECKING:  # each task loads this module, and none of these on its account
@@ -314,7 +314,7 @@ def build_ledger(
         version=state.version,
         head=build_positions(state.head),
         plans=[build_summary(r) for r in (*closed_runs, *state.runs.values())],
-        coverage=state.head.coverage,
+        coverage=state.head.coverage.entries,
         incidents=[build_incident(i) for i in (*state.open_incidents, *closed_incidents)],
         headroom=build_headroom(state.head.headroom),
         rewinds=[build_rewind(r) for r in rewinds],
@@ -436,7 +436,7 @@ def build_erasures(
     """All erasures of a stream; arguments as of `build_erasure`."""
     return answers.Erasures(
         stream=stream,
-        suppressed=sum(total(c.intervals) for c in erasing.erased),
+        suppressed=erasing.erased.offsets,
         refused=erasing.refused,
         untold=erasing.untold,
         erasures=[build_erasure(e, at) for e in erasures],

@@ -22,7 +22,7 @@ def with_incarnations(run: RunContext, state: LedgerState) -> LedgerState:
         ServiceAway: The table's store is away.
     """
     order, head = state.head.order_of_incarnations, state.head
-    logs = {*head.covered, *state.decoding.covered}
+    logs = {*head.coverage, *state.decoding.coverage}
     unknown = {i.topic_id for i in logs if order.of(i) is None}
     if not unknown:
         return state

@@ -27,15 +27,11 @@ from tideline.model.offsets import (
     CoordinateRange,
     Intervals,
     PartitionIdentity,
-    as_ranges,
-    by_identity,
-    by_log,
     intersect,
     subtract,
     total,
-    union,
-    without_coverage,
 )
+from tideline.model.places import Places
 from tideline.model.plan import LandedRange
 from tideline.model.table_features import refusals as asked_refusals
 
@@ -65,7 +61,7 @@ def to_decode(head: Head, decoding: Decoding, most: int) -> tuple[CoordinateRang
     found: list[CoordinateRange] = []
     left = most
     order = head.order_of_incarnations
-    pieces = _difference(head.covered, decoding.covered, head.topic_names)
+    pieces = (head.coverage - decoding.coverage).ranges(head.topic_names)
     for piece in sorted(pieces, key=lambda r: order.of(r.identity) or 0):
         taken = min(left, len(piece.offsets))
         if taken == 0:
@@ -96,12 +92,8 @@ def apart(
     ranges: Iterable[CoordinateRange], others: Iterable[CoordinateRange]
 ) -> tuple[tuple[CoordinateRange, ...], tuple[CoordinateRange, ...]]:
     """The parts of ranges that lie in others, and those that do not."""
-    known = by_log(others)
-    pieces = [(piece, known.get(piece.identity, ())) for piece in ranges]
-    return (
-        tuple(p.at(o) for p, within in pieces for o in intersect([p.offsets], within)),
-        tuple(p.at(o) for p, within in pieces for o in subtract([p.offsets], within)),
-    )
+    known, pieces = Places.of(others), tuple(ranges)
+    return known.cut(pieces), known.rest(pieces)
 
 
 def settles(finding: Finding, ranges: Iterable[CoordinateRange], names: Iterable[str]) -> bool:
@@ -117,10 +109,8 @@ def to_remove(
     Args:
         decoded_now: What the same plan decodes: its rows replace those that stand there.
     """
-    gone = by_identity(decoding.undone)
-    for piece in _difference(decoding.covered, head.covered, {}):
-        gone[piece.identity] = union(gone.get(piece.identity, ()), [piece.offsets])
-    return tuple(_difference(gone, by_log(decoded_now), head.topic_names))
+    gone = decoding.undone | (decoding.coverage - head.coverage)
+    return (gone - Places.of(decoded_now)).ranges(head.topic_names)
 
 
 def has_work(head: Head, decoding: Decoding) -> bool:
@@ -132,17 +122,12 @@ def has_work(head: Head, decoding: Decoding) -> bool:
 
 def still_landed(ranges: Iterable[CoordinateRange], head: Head) -> tuple[CoordinateRange, ...]:
     """The parts of ranges whose raw rows are landed and verified."""
-    covered = head.covered
-    return tuple(
-        planned.at(piece)
-        for planned in ranges
-        for piece in intersect([planned.offsets], covered.get(planned.identity, ()))
-    )
+    return head.coverage.cut(ranges)
 
 
 def decoded_still(head: Head, decoding: Decoding) -> tuple[CoordinateRange, ...]:
     """Coordinates that are decoded, and whose raw rows are landed and verified."""
-    return still_landed(_difference(decoding.covered, {}, head.topic_names), head)
+    return (decoding.coverage & head.coverage).ranges(head.topic_names)
 
 
 def in_portions(
@@ -216,14 +201,13 @@ def closed(decoding: Decoding, record: DecodeRecord, *, was_decoded: bool) -> De
     """
     is_old = was_decoded and not record.plan.redrives
     parts = decoding.parts if is_old else record.plan.parts
-    kept = without_coverage(decoding.coverage, by_log(record.plan.removes))
-    settled = by_log((*record.plan.removes, *record.plan.ranges))
+    done, removed = Places.of(record.plan.ranges), Places.of(record.plan.removes)
     return replace(
         decoding,
-        coverage=record.added_to(kept),
+        coverage=(decoding.coverage - removed) | done,
         open=None,
         parts=parts,
-        undone=without_coverage(decoding.undone, settled),
+        undone=decoding.undone - removed - done,
         failed=decoding.failed if is_old else record.failed,
     )
 
@@ -236,14 +220,6 @@ def share_of_quarantine(record_rows: int, quarantined: int) -> float:
 def _within(held: Landed, planned: CoordinateRange) -> Intervals:
     landed = held.get(planned.identity)
     return intersect(landed.offsets, [planned.offsets]) if landed is not None else ()
-
-
-def _difference(
-    whole: Mapping[PartitionIdentity, Intervals],
-    part: Mapping[PartitionIdentity, Intervals],
-    names: Mapping[str, str],
-) -> Iterable[CoordinateRange]:
-    return as_ranges({i: subtract(r, part.get(i, ())) for i, r in whole.items()}, names)
 
 
 @dataclass(frozen=True, slots=True)

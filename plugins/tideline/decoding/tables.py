@@ -16,7 +16,8 @@ from tideline.model.decoding import DecodePlan, Decoding
 from tideline.model.head import KnownCommit
 from tideline.model.incident import Finding, Incident, decided
 from tideline.model.observation import TableObservation
-from tideline.model.offsets import CoordinateRange, add_coverage
+from tideline.model.offsets import CoordinateRange
+from tideline.model.places import NOWHERE, Places
 from tideline.model.verdicts import FindingClass
 from tideline.model.wording import first_few
 from tideline.rules.taking_over import erasures_in
@@ -78,7 +79,7 @@ def _forgotten(decoding: Decoding, commits: Iterable[KnownCommit]) -> tuple[Coor
 
 def _without(state: LedgerState, forgotten: tuple[CoordinateRange, ...]) -> LedgerState:
     state = state.with_undecoded(forgotten)
-    undone = add_coverage(state.decoding.undone, ((r.identity, r.offsets) for r in forgotten))
+    undone = state.decoding.undone | Places.of(forgotten)
     return replace(state, decoding=replace(state.decoding, undone=undone))
 
 
@@ -142,7 +143,7 @@ def _begun_anew(state: LedgerState) -> LedgerState:
     parts = tuple(  # new tables have no columns of fields that are listed no more
         replace(part, reader=replace(part.reader, dropped=())) for part in state.decoding.parts
     )
-    afresh = replace(state.decoding, coverage=(), table_ids=(), parts=parts, undone=())
+    afresh = replace(state.decoding, coverage=NOWHERE, table_ids=(), parts=parts, undone=NOWHERE)
     return replace(state, decoding=afresh)
 
 

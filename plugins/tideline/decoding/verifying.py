@@ -10,14 +10,8 @@ from tideline.failpoints import reach
 from tideline.landing.context import RunContext, log, now
 from tideline.ledger.state import LedgerState
 from tideline.model.decoding import DecodeRecord
-from tideline.model.offsets import (
-    CoordinateRange,
-    Intervals,
-    PartitionIdentity,
-    add_coverage,
-    as_ranges,
-    by_identity,
-)
+from tideline.model.offsets import CoordinateRange, PartitionIdentity
+from tideline.model.places import Places
 from tideline.model.plan import LandedRange
 from tideline.rules.audit import TypedAudit, audit_typed
 from tideline.rules.maintenance import still_expired
@@ -38,11 +32,11 @@ def typed_against_raw(run: RunContext) -> TypedAudit | None:
     for _ in range(_TRIES):
         state, version = run.ledger.read(), run.table.observe().version
         decoding = state.decoding
-        ranges = as_ranges(decoding.covered)
+        ranges = decoding.coverage.ranges()
         found = audit_typed(
-            decoding.covered,
+            decoding.coverage,
             decoding.open.plan.ranges if decoding.open is not None else (),
-            state.head.covered,
+            state.head.coverage,
             {} if version is None else run.table.landed(ranges, version),
             run.typed.decoded.stored(),
             run.typed.quarantine.stored(),
@@ -59,11 +53,9 @@ def typed_against_raw(run: RunContext) -> TypedAudit | None:
     raise StreamBusy("decodings close faster than the tables can be read; audit again")
 
 
-def _let_go(run: RunContext, state: LedgerState) -> dict[PartitionIdentity, Intervals]:
+def _let_go(run: RunContext, state: LedgerState) -> Places:
     """Decoded coordinates that need no row: let go for their age, or erased by key."""
-    expired = still_expired(run.ledger.expired_rows())
-    every = ((i, r) for i, offsets in expired.items() for r in offsets)
-    return by_identity(add_coverage(state.erasing.erased, every))
+    return state.erasing.erased | still_expired(run.ledger.expired_rows())
 
 
 def close_decoding(run: RunContext, record: DecodeRecord) -> DecodeRecord:

@@ -63,7 +63,7 @@ def count_current(run: RunContext) -> CurrentAudit | None:
     return CurrentAudit(
         rows=folding.live,
         deleted=folding.deleted,
-        unfolded=folding.unfolded(state.decoding.covered),
+        unfolded=folding.unfolded(state.decoding.coverage),
         wrong=()
         if folding.open is not None
         else tuple(

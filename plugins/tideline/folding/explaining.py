@@ -126,7 +126,7 @@ def _is_of_row(plan: FoldPlan, change: Mapping[str, Any]) -> bool:
 
 def _change(plan: FoldPlan, folding: Folding, change: Mapping[str, Any]) -> KeyChange:
     identity = PartitionIdentity(change["topic_id"], change["generation"], change["partition"])
-    folded = folding.covered.get(identity, ())
+    folded = folding.coverage[identity]
     texts = _texts({column: change[column] for column, _ in plan.marks})
     is_deleted = bool(plan.deletes.tombstones and change["is_tombstone"])
     is_deleted |= any(texts[column] == text for column, text in plan.marks)

@@ -34,17 +34,10 @@ from tideline.model.head import Head
 from tideline.model.incident import Finding
 from tideline.model.offsets import (
     CoordinateRange,
-    Coverage,
     Incarnations,
-    Intervals,
     PartitionIdentity,
-    add_coverage,
-    by_identity,
-    by_log,
-    intersect,
-    subtract,
-    union,
 )
+from tideline.model.places import NOWHERE, Places
 from tideline.model.wording import first_few
 from tideline.stream.schedules import next_time
 
@@ -91,15 +84,8 @@ def due(decoding: Decoding, folding: Folding, topic: str) -> Due:
     Args:
         topic: The stream's topic, for people; only ids count here.
     """
-    decoded, folded = decoding.covered, folding.covered
-    changed = by_identity(folding.changed)
-    again = {
-        i: union(changed.get(i, ()), subtract(folded.get(i, ()), decoded.get(i, ())))
-        for i in {*changed, *folded}
-    }
-    fresh = {
-        i: subtract(decoded[i], subtract(folded.get(i, ()), again.get(i, ()))) for i in decoded
-    }
+    again = folding.changed | (folding.coverage - decoding.coverage)
+    fresh = decoding.coverage - (folding.coverage - again)
     return Due(_ranges(fresh, topic), _ranges(again, topic))
 
 
@@ -107,14 +93,12 @@ def once_more(
     ranges: Iterable[CoordinateRange], decoding: Decoding, topic: str
 ) -> tuple[CoordinateRange, ...]:
     """The ranges of a fold that is cleared, as far as they are decoded still."""
-    decoded = decoding.covered
-    left = {i: intersect(r, decoded.get(i, ())) for i, r in by_log(ranges).items()}
-    return _ranges(left, topic)
+    return _ranges(Places.of(ranges) & decoding.coverage, topic)
 
 
-def all_of(coverage: Iterable[Coverage], topic: str) -> tuple[CoordinateRange, ...]:
+def all_of(coverage: Places, topic: str) -> tuple[CoordinateRange, ...]:
     """A coverage as ranges."""
-    return _ranges(by_identity(coverage), topic)
+    return _ranges(coverage, topic)
 
 
 def has_work(decoding: Decoding, folding: Folding, every: float, coming: int = 0) -> bool:
@@ -176,7 +160,7 @@ def comes_below(work: Due, floors: Sequence[Floor], order: Incarnations) -> bool
 def are_reordered(folding: Folding, order: Incarnations) -> bool:
     """Whether incarnations whose changes are folded came in another order than it was thought."""
     known = Incarnations(folding.eras, folding.returns)
-    pairs = {(known.of(i), order.of(i)) for i in folding.covered}
+    pairs = {(known.of(i), order.of(i)) for i in folding.coverage}
     then = [old for old, _ in pairs if old is not None]
     now = [new for old, new in sorted((o, n) for o, n in pairs if o is not None and n is not None)]
     return len({*then}) < len(then) or now != sorted({*now})
@@ -195,9 +179,9 @@ def drops_of(folding: Folding, order: Order, *, is_anew: bool) -> tuple[Floor, .
         return ()
     if not is_anew and folding.deleted <= _MANY_DELETED * (folding.live + folding.deleted):
         return folding.drops
-    newest = newest_logs(folding.covered, Incarnations(folding.eras, folding.returns))
+    newest = newest_logs(folding.coverage, Incarnations(folding.eras, folding.returns))
     found = (
-        Floor(i.topic_id, i.generation, i.partition, folding.covered[i][-1].end_offset)
+        Floor(i.topic_id, i.generation, i.partition, folding.coverage[i][-1].end_offset)
         for i in newest
     )
     return tuple(found) or folding.drops
@@ -214,9 +198,9 @@ def newest_logs(
 
 def standing_floors(floors: Iterable[Floor], decoding: Decoding) -> tuple[Floor, ...]:
     """The floors, or none where the snapshot is not decoded any more, after a rewind."""
-    decoded, known, is_there = decoding.covered, tuple(floors), False
+    decoded, known, is_there = decoding.coverage, tuple(floors), False
     for f in known:
-        ranges = decoded.get(f.identity, ())
+        ranges = decoded[f.identity]
         if not any(r.start_offset <= f.offset <= r.end_offset for r in ranges):
             return ()
         is_there |= any(r.start_offset <= f.offset < r.end_offset for r in ranges)
@@ -224,7 +208,7 @@ def standing_floors(floors: Iterable[Floor], decoding: Decoding) -> tuple[Floor,
 
 
 def unproven_since(
-    folding: Folding, head: Head, at: datetime, erased: Iterable[Coverage] = ()
+    folding: Folding, head: Head, at: datetime, erased: Places = NOWHERE
 ) -> datetime | None:
     """Since when the table may have rows that are gone at the source; None where it has none.
 
@@ -233,8 +217,8 @@ def unproven_since(
         at: When a fold that is the first to find it so is frozen.
         erased: Changes that were erased while their keys kept others.
     """
-    healed = folding.healed if folding.floors else ()
-    lost = add_coverage(head.lost_deletes, ((c.identity, r) for c in erased for r in c.intervals))
+    healed = folding.healed if folding.floors else NOWHERE
+    lost = head.lost_deletes | erased
     return None if not lost or lost == healed else folding.unproven_since or at
 
 
@@ -414,11 +398,5 @@ def layout_text(layout: Layout) -> str:
     return json.dumps(text)
 
 
-def _ranges(
-    intervals: Mapping[PartitionIdentity, Intervals], topic: str
-) -> tuple[CoordinateRange, ...]:
-    return tuple(
-        CoordinateRange(topic, i.topic_id, i.generation, i.partition, r.start_offset, r.end_offset)
-        for i in sorted(intervals)
-        for r in intervals[i]
-    )
+def _ranges(places: Places, topic: str) -> tuple[CoordinateRange, ...]:
+    return places.ranges({log.topic_id: topic for log in places})

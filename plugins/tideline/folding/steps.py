@@ -20,7 +20,7 @@ from tideline.landing.context import RunContext, log, now
 from tideline.landing.naming import name_tables
 from tideline.ledger.state import LedgerState
 from tideline.model.current import BucketState, FoldRecord, FoldRequest
-from tideline.model.offsets import add_coverage
+from tideline.model.places import Places
 
 
 def fold_changes(run: RunContext, asked: FoldRequest | None = None) -> FoldRecord | None:
@@ -83,8 +83,8 @@ def _given_back(state: LedgerState) -> LedgerState:
     folding = state.folding
     if folding.open is None:
         return state
-    again = ((r.identity, r.offsets) for r in folding.open.plan.again)
-    freed = replace(folding, open=None, changed=add_coverage(folding.changed, again))
+    again = Places.of(folding.open.plan.again)
+    freed = replace(folding, open=None, changed=folding.changed | again)
     return replace(state, folding=freed)
 
 

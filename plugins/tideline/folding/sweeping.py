@@ -27,7 +27,6 @@ from tideline.model.offsets import (
     PartitionIdentity,
     PlaceInLog,
     TopicPartition,
-    by_identity,
     intersect,
     subtract,
 )
@@ -92,7 +91,7 @@ def find_ghosts(run: RunContext) -> Ghosts:
         )
     if due(state.decoding, state.folding, "").is_anything:
         raise BadInput(f"stream {name}: not everything is folded yet: tideline fold FILE first")
-    logs = newest_logs(state.decoding.covered, plan.incarnations)
+    logs = newest_logs(state.decoding.coverage, plan.incarnations)
     topic_id = logs[0].topic_id
     snapshot = _snapshot(run, topic_id)
     floors = _floors(run, logs, snapshot)
@@ -199,7 +198,7 @@ def _floors(
             nobody knows.
     """
     assert run.typed is not None
-    table, covered = run.typed.decoded, run.ledger.read().decoding.covered
+    table, covered = run.typed.decoded, run.ledger.read().decoding.coverage
     ends = [i.at(covered[i][-1].end_offset) for i in logs]
     marked = _lowest(ends, table.first_since(snapshot.before, "snapshot", _WHOLE))
     earliest = table.earliest_from(marked)
@@ -295,22 +294,22 @@ def _not_read(run: RunContext, floors: tuple[Floor, ...], began: datetime) -> st
     state = run.ledger.read()
     assert run.typed is not None
     older = run.typed.decoded.last_before(began - _STEP)
-    covered, lost = state.decoding.covered, by_identity(state.head.accepted_loss)
+    covered, lost = state.decoding.coverage, state.head.accepted_loss
     quarantined = run.typed.quarantine.quarantined((), None)
     above = [
         (floor, log, max(landed[0].start_offset, min(older.get(log, -1) + 1, floor.offset)))
         for floor in floors
-        for log, landed in state.head.covered.items()
+        for log, landed in state.head.coverage.items()
         if (log.topic_id, log.partition) == (floor.topic_id, floor.partition)
         and log.generation >= floor.generation
     ]
     for floor, place, start in above:
-        end = state.head.covered[place][-1].end_offset
+        end = state.head.coverage[place][-1].end_offset
         whole = [OffsetRange(start, end)] if end > start else []
         set_aside = [r.offsets for r in quarantined if r.identity == place]
         for what, found in (
-            ("is not decoded", subtract(whole, covered.get(place, ()))),
-            ("was lost", intersect(whole, lost.get(place, ()))),
+            ("is not decoded", subtract(whole, covered[place])),
+            ("was lost", intersect(whole, lost[place])),
             ("is in quarantine", intersect(whole, set_aside)),
         ):
             if found:

@@ -24,7 +24,7 @@ from tideline.model.current import (
     order_names,
 )
 from tideline.model.decoding import UNAVAILABLE
-from tideline.model.offsets import Coverage
+from tideline.model.places import Places
 from tideline.table.schema import current_columns
 
 Engine = Literal["spark", "duckdb", "trino"]
@@ -133,7 +133,7 @@ class Query:
     typed: str
     lacking: tuple[str, ...] = ()
 
-    def now(self, folded: tuple[Coverage, ...], barrier: Barrier | None) -> str:
+    def now(self, folded: Places, barrier: Barrier | None) -> str:
         """One row for each key that is there."""
         q = self.dialect.name
         named = ", ".join(q(n) for n in self._columns())
@@ -166,7 +166,7 @@ united AS (
 SELECT {named} FROM united WHERE NOT {IS_DELETED}
 """
 
-    def _living(self, both: str, folded: tuple[Coverage, ...]) -> str:
+    def _living(self, both: str, folded: Places) -> str:
         """`living`: of each key that has changes these, and its row of the table.
 
         A row that was filled, of a change whose place nobody knows, does not count where an older
@@ -360,15 +360,14 @@ filled AS (
             ),
         ]
 
-    def _folded(self, coverage: tuple[Coverage, ...]) -> str:
+    def _folded(self, coverage: Places) -> str:
         """Whether a typed row's change was in the table when the view was made."""
         q, text = self.dialect.name, self.dialect.literal
         ranges = [
-            f"(topic_id = {text(c.identity.topic_id)} AND generation = {c.identity.generation}"
-            f" AND {q('partition')} = {c.identity.partition} AND {q('offset')} >= {r.start_offset}"
+            f"(topic_id = {text(log.topic_id)} AND generation = {log.generation}"
+            f" AND {q('partition')} = {log.partition} AND {q('offset')} >= {r.start_offset}"
             f" AND {q('offset')} < {r.end_offset})"
-            for c in coverage
-            for r in c.intervals
+            for log, r in coverage.pieces
         ]
         return " OR ".join(ranges) or "FALSE"
 

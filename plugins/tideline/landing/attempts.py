@@ -15,7 +15,8 @@ from tideline.landing.incidents import open_and_halt
 from tideline.landing.proof import foreign_changes
 from tideline.launch.runtime import PrivateFolder
 from tideline.ledger.state import LedgerState
-from tideline.model.offsets import CoordinateRange, add_coverage
+from tideline.model.offsets import CoordinateRange
+from tideline.model.places import Places
 from tideline.model.plan import BatchPlan
 from tideline.model.spark_job import (
     DecodeJob,
@@ -24,7 +25,6 @@ from tideline.model.spark_job import (
     FoldResult,
     SparkJob,
     SparkResult,
-    within,
 )
 from tideline.model.wording import first_few
 from tideline.table.port import TablePort
@@ -171,7 +171,7 @@ def read_job(
     """
     erasing = attempt.state.erasing
     doubted = erasing.doubted(change.ranges)
-    known = add_coverage(attempt.state.head.unreadable, ((r.identity, r.offsets) for r in met))
+    known, wanted = attempt.state.head.unreadable | Places.of(met), change.ranges
     return SparkJob(
         stream=run.stream.stream,
         run_id=run.run_id,
@@ -183,9 +183,9 @@ def read_job(
         ranges=change.ranges,
         kafka_options=run.kafka_options,
         store_options=run.store_options,
-        unreadable=within(change.ranges, known),
+        unreadable=known.cut(r.as_coordinates for r in wanted),
         in_one_task=in_one_task,
-        erased=within(change.ranges, erasing.erased),
+        erased=erasing.erased.cut(r.as_coordinates for r in wanted),
         doubted=doubted,
         hashes=erasing.hashes if doubted else (),
         future=erasing.future,

@@ -17,11 +17,12 @@ from tideline.landing.context import RunContext, log, now
 from tideline.model.head import Head, Headroom
 from tideline.model.incident import Notice
 from tideline.model.observation import Observation
-from tideline.model.offsets import Coverage, PlannedRange, TopicPartition, add_coverage
+from tideline.model.offsets import PlannedRange, TopicPartition
+from tideline.model.places import Places
 from tideline.model.wording import duration_text
 from tideline.rules.advance import headroom_of, late_reads, unread_places
 from tideline.rules.planning import open_transactions, stalled_places
-from tideline.rules.positions import Places, adopt_new_partitions, mark_followed, only_followed
+from tideline.rules.positions import LookedUp, adopt_new_partitions, mark_followed, only_followed
 from tideline.stream.landing import StartAt
 
 _LONGEST_PAUSE_SECONDS = 5.0
@@ -195,9 +196,7 @@ def measure_headroom(
         return ()
 
 
-def measure_late_reads(
-    run: RunContext, head: Head, ranges: Sequence[PlannedRange]
-) -> tuple[Coverage, ...]:
+def measure_late_reads(run: RunContext, head: Head, ranges: Sequence[PlannedRange]) -> Places:
     """What was read so late that compaction may have taken deletes; warns from half the time on.
 
     Only where a current table is folded; what a topic keeps is a courtesy, and never fails a run.
@@ -228,10 +227,10 @@ def measure_late_reads(
             duration_text(kept[planned.topic] / 1000),
             ": the current table may keep rows that are gone" if is_too_late else "",
         )
-    return add_coverage(head.read_late, ((p.identity, p.offsets) for p, _, gone in late if gone))
+    return head.read_late | Places.of(planned for planned, _, is_too_late in late if is_too_late)
 
 
-def _looked_up(run: RunContext, head: Head, observation: Observation) -> Places | None:
+def _looked_up(run: RunContext, head: Head, observation: Observation) -> LookedUp | None:
     """Offsets of an explicit `start`; None where the log's ends decide or nothing is new."""
     start = run.stream.start
     if head.start is not None:

@@ -5,7 +5,7 @@ Rows of records that nobody can read any more stay where a plan is landed again 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
 
 from tideline.errors import Halted, ServiceAway
@@ -19,16 +19,12 @@ from tideline.model.observation import Observation, TableObservation
 from tideline.model.offsets import (
     CoordinateRange,
     Intervals,
-    PartitionIdentity,
     PlannedRange,
     TopicPartition,
-    by_identity,
-    by_log,
-    intersect,
-    subtract,
     union,
 )
-from tideline.model.plan import BatchPlan, ClusterRanges, Mismatch, VerifiedRange
+from tideline.model.places import Places
+from tideline.model.plan import BatchPlan, ClusterRanges, Mismatch, VerifiedRange, places_of
 from tideline.model.run import PartitionEvidence, RunRecord, TableCommit
 from tideline.model.spark_job import Unreadable
 from tideline.model.verdicts import GAP_CLASSES
@@ -219,26 +215,17 @@ def count_rows(
     if version is None:
         raise ServiceAway(f"table {run.stream.table.uri} is gone; nothing moved, run again")
     landed = run.table.landed(wanted, version)
-    accepted, erased = by_identity(head.accepted_loss), erasing.places
     known = known_evidence(record)
     if run.stream.gaps == "explain":
-        missing = {
-            identity: rest
-            for identity, offsets in missing_offsets(wanted, landed).items()
-            if (
-                rest := subtract(
-                    offsets, union(accepted.get(identity, ()), erased.get(identity, ()))
-                )
-            )
-        }
+        missing = missing_offsets(wanted, landed) - head.accepted_loss - erasing.erased
         _examine(run, record, wanted, unexplained_by(missing, known), known)
     good, bad = verify_ranges(
         wanted,
         landed,
         gaps=run.stream.gaps,
         evidence=known,
-        accepted_loss=accepted,
-        erased=erased,
+        accepted_loss=head.accepted_loss,
+        erased=erasing.erased,
     )
     return Counted(version, good, bad, stored_evidence(known))
 
@@ -360,7 +347,7 @@ def _examine(
     run: RunContext,
     record: RunRecord,
     ranges: tuple[PlannedRange, ...],
-    missing: dict[PartitionIdentity, Intervals],
+    missing: Places,
     known: Known,
 ) -> None:
     """Add to the evidence what the log shows at missing offsets."""
@@ -385,9 +372,9 @@ def _examine(
 def rows_to_keep(
     run: RunContext,
     plan: BatchPlan,
-    missing: Mapping[PartitionIdentity, Intervals],
+    missing: Places,
     left_out: Iterable[CoordinateRange] = (),
-) -> dict[PartitionIdentity, Intervals]:
+) -> Places:
     """Offsets of an open plan that were not read, and whose rows are good and the only copies.
 
     Their rows are verified, or were landed by an open plan whose log is still the same; and the
@@ -404,23 +391,17 @@ def rows_to_keep(
         ServiceAway: The cluster does not give a stable answer.
     """
     good = _good(run, missing)
-    unreadable = by_log(left_out)
+    unreadable = Places.of(left_out)
     places: dict[TopicPartition, Intervals] = {
         r.topic_partition: good[r.identity] for r in plan.ranges if r.identity in good
     }
     shown = run.kafka.examine(places, plan.isolation_level) if places else {}
-    kept = {
-        r.identity: copies
-        for r in plan.ranges
-        if (
-            copies := union(
-                (
-                    *only_copies(good.get(r.identity, ()), shown.get(r.topic_partition, ())),
-                    *intersect(good.get(r.identity, ()), unreadable.get(r.identity, ())),
-                )
-            )
-        )
-    }
+    kept = (good & unreadable) | Places(
+        {
+            r.identity: only_copies(good[r.identity], shown.get(r.topic_partition, ()))
+            for r in plan.ranges
+        }
+    )
     for identity, copies in kept.items():
         log.warning(
             "%s: %s cannot be read again; their rows stay", identity, ", ".join(map(str, copies))
@@ -443,19 +424,12 @@ def unreadable_without_rows(
     version = run.table.observe().version
     if version is None:
         return found
-    landed = run.table.landed(plan.ranges, version)
-    wanted = by_log(item.range for item in found)
-    standing = {
-        i: part
-        for i, held in landed.items()
-        if (part := intersect(wanted.get(i, ()), held.offsets))
-    }
+    landed = places_of(run.table.landed(plan.ranges, version))
+    standing = landed & Places.of(item.range for item in found)
     return without_rows(found, _good(run, standing)) if standing else found
 
 
-def _good(
-    run: RunContext, offsets: Mapping[PartitionIdentity, Intervals]
-) -> dict[PartitionIdentity, Intervals]:
+def _good(run: RunContext, offsets: Places) -> Places:
     """The offsets whose rows are verified, or of an open plan whose log is still the same."""
     state = run.ledger.read()
     same_log = [p for p in _open_plans(state) if not changes_after_read(run, p.on_cluster)]

@@ -28,16 +28,11 @@ from tideline.ledger.state import LedgerState
 from tideline.model.head import KnownCommit
 from tideline.model.incident import Finding
 from tideline.model.observation import TableObservation
-from tideline.model.offsets import (
-    CoordinateRange,
-    PartitionIdentity,
-    by_log,
-    intersect,
-    subtract,
-)
+from tideline.model.offsets import CoordinateRange, PartitionIdentity
+from tideline.model.places import NOWHERE, Places
 from tideline.model.plan import BatchPlan, LandedRange, WrittenRows
 from tideline.model.run import RunRecord, TableCommit
-from tideline.rules.replay import shorter_than_landed, unread, what_stays, without_offsets
+from tideline.rules.replay import shorter_than_landed, unread, what_stays
 from tideline.table.port import TablePort
 from tideline.table.schema import TableChange
 
@@ -183,19 +178,14 @@ def land(run: RunContext, landing: Landing, *, after_version: int) -> TableCommi
         if not landed and not _is_verified(landing):
             return landing.change
         refuse_unserved(run, record, plan, landed)  # reading took its time (R4)
-        gone = by_log(landing.erased)
-        missing = {
-            identity: rest
-            for identity, lost in unread(plan.ranges, landing.written.landed, landed).items()
-            if (rest := subtract(lost, gone.get(identity, ())))
-        }
+        missing = unread(plan.ranges, landing.written.landed, landed) - Places.of(landing.erased)
         if not missing:
             return landing.change
-        kept = rows_to_keep(run, plan, missing, landing.left_out) if record.is_open else {}
+        kept = rows_to_keep(run, plan, missing, landing.left_out) if record.is_open else NOWHERE
         if kept != missing:
             shorter = shorter_than_landed(plan.ranges, landing.written.landed, landed)
             raise _unavailable(plan, shorter, landed)
-        return replace(landing.change, ranges=without_offsets(landing.change.ranges, kept))
+        return replace(landing.change, ranges=kept.rest(landing.change.ranges))
 
     def look() -> Seen:
         seen = foreign_changes(run, landing.state, plan)
@@ -207,8 +197,7 @@ def land(run: RunContext, landing: Landing, *, after_version: int) -> TableCommi
 
 def _is_verified(landing: Landing) -> bool:
     """Whether a part of the plan is: also where no row stands, none may come of another log."""
-    covered = landing.state.head.covered
-    return any(intersect([r.offsets], covered.get(r.identity, ())) for r in landing.plan.ranges)
+    return bool(landing.state.head.coverage.cut(landing.plan.ranges))
 
 
 def remove(run: RunContext, change: TableChange, *, after_version: int) -> KnownCommit:

@@ -18,7 +18,7 @@ from tideline.model.erasing import Erasing, Erasure, ToldErasure
 from tideline.model.head import Head
 from tideline.model.incident import Decision, Finding, Incident, UnverifiedRows, incident_key
 from tideline.model.maintenance import ExpiredRows
-from tideline.model.offsets import CoordinateRange, PlannedRange, add_coverage, intersect
+from tideline.model.offsets import CoordinateRange, PlannedRange, intersect
 from tideline.model.plan import BatchPlan
 from tideline.model.request import ResolvedTimestamp
 from tideline.model.run import Rewind, RunRecord
@@ -204,22 +204,19 @@ class LedgerState:
             return replace(self, head=head)
         if not self.head.stands_at(made_from):
             raise StreamBusy("the head moved meanwhile; nothing was written, run again")
-        grown = ((c.identity, r) for c in self.head.coverage for r in c.intervals)
         table_id, newest = head.table_id, head.table_version
         if table_id == made_from.table_id:  # unless the change is about the table itself
             table_id = self.head.table_id
             versions = [v for v in (newest, self.head.table_version) if v is not None]
             newest = max(versions, default=None)
-        coverage = add_coverage(head.coverage, grown)
-        backfilled = ((c.identity, r) for c in self.head.backfilled for r in c.intervals)
         given_up = tuple(sorted({*head.given_up, *self.head.given_up}))
         merged = replace(
             head,
-            coverage=coverage,
+            coverage=head.coverage | self.head.coverage,
             table_id=table_id,
             table_version=newest,
             given_up=given_up,
-            backfilled=add_coverage(head.backfilled, backfilled),
+            backfilled=head.backfilled | self.head.backfilled,
             days=self.head.days,
             names=self.head.names,
         )

@@ -13,27 +13,15 @@ associative: in any order, in any portions, again, the same table.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
 from tideline.model.decoding import without_case
 from tideline.model.incident import Incident
-from tideline.model.offsets import (
-    CoordinateRange,
-    Coverage,
-    Incarnations,
-    Intervals,
-    PartitionIdentity,
-    PlaceInLog,
-    add_coverage,
-    by_identity,
-    by_log,
-    intersect,
-    missing,
-    without_coverage,
-)
+from tideline.model.offsets import CoordinateRange, Incarnations, PartitionIdentity, PlaceInLog
+from tideline.model.places import NOWHERE, Places
 
 Order = Literal["offset", "sequence", "time"]
 """By offset within a key's partition; by declared columns; or, where a decision says so, by Kafka's
@@ -383,8 +371,8 @@ class Folding:
         deletes: As of a plan; None before the first fold that noted them.
     """
 
-    coverage: tuple[Coverage, ...] = ()
-    changed: tuple[Coverage, ...] = ()
+    coverage: Places = NOWHERE
+    changed: Places = NOWHERE
     open: FoldRecord | None = None
     incidents: tuple[Incident, ...] = ()
     table_id: str | None = None
@@ -399,16 +387,11 @@ class Folding:
     folded_at: datetime | None = None
     unproven_since: datetime | None = None
     floors: tuple[Floor, ...] = ()
-    healed: tuple[Coverage, ...] = ()
+    healed: Places = NOWHERE
     drops: tuple[Floor, ...] = ()
     returns: tuple[PartitionIdentity, ...] = ()
     sums: str = OLD_SUMS
     deletes: Deletes | None = None
-
-    @property
-    def covered(self) -> dict[PartitionIdentity, Intervals]:
-        """Folded offsets by the log they belong to."""
-        return by_identity(self.coverage)
 
     @property
     def live(self) -> int:
@@ -428,10 +411,9 @@ class Folding:
         is_other = self.barrier is not None or any(c.name != c.source for c in self.columns)
         return self.sums == OLD_SUMS and (is_nested or is_other)
 
-    def unfolded(self, decoded: Mapping[PartitionIdentity, Intervals]) -> int:
+    def unfolded(self, decoded: Places) -> int:
         """How many decoded offsets have changes that are not in it yet, or are others by now."""
-        folded = without_coverage(self.coverage, by_identity(self.changed))
-        return missing(decoded, by_identity(folded))
+        return (decoded - (self.coverage - self.changed)).offsets
 
     def of_new_table(self, table_id: str | None = None) -> Folding:
         """The head of a table in which nothing is folded yet."""
@@ -446,30 +428,19 @@ class Folding:
 
     def having_decoded(self, ranges: Iterable[CoordinateRange]) -> Folding:
         """The head after changes were decoded: those that were folded are folded once more."""
-        decoded = by_log(ranges)
-        claimed = self.coverage
-        if self.open is not None:
-            claimed = add_coverage(
-                claimed, ((r.identity, r.offsets) for r in self.open.plan.ranges)
-            )
-        changed = [
-            (c.identity, r)
-            for c in claimed
-            for r in intersect(c.intervals, decoded.get(c.identity, ()))
-        ]
-        if not changed:
-            return self
-        return replace(self, changed=add_coverage(self.changed, changed))
+        claimed = self.coverage | Places.of(() if self.open is None else self.open.plan.ranges)
+        changed = claimed & Places.of(ranges)
+        return replace(self, changed=self.changed | changed) if changed else self
 
     def opened(self, record: FoldRecord) -> Folding:
         """The head with a plan under way; what is decoded again from here on is for another one."""
         plan = record.plan
-        mine = by_log((*plan.again, *plan.ranges))
+        mine = Places.of(plan.again, plan.ranges)
         return replace(
             self,
             open=record,
-            coverage=without_coverage(self.coverage, mine),
-            changed=without_coverage(self.changed, mine),
+            coverage=self.coverage - mine,
+            changed=self.changed - mine,
         )
 
     def closed(self, done: FoldRecord, token: int) -> Folding:
@@ -477,10 +448,10 @@ class Folding:
         plan = done.plan
         buckets = {b.bucket: b for b in (() if plan.is_anew else self.buckets)}
         buckets |= {b.bucket: b for b in done.buckets}
-        folded = ((r.identity, r.offsets) for r in plan.ranges)
+        kept = NOWHERE if plan.is_anew else self.coverage
         return replace(
             self,
-            coverage=add_coverage(() if plan.is_anew else self.coverage, folded),
+            coverage=kept | Places.of(plan.ranges),
             open=None,
             token=token,
             layout=plan.layout,
@@ -491,7 +462,7 @@ class Folding:
             order=plan.order,
             barrier=done.barrier,
             floors=plan.floors,
-            healed=self.healed if plan.floors else (),
+            healed=self.healed if plan.floors else NOWHERE,
             drops=plan.drops,
             sums=plan.sums,
             deletes=plan.deletes,

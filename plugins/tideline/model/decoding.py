@@ -9,7 +9,7 @@ Decoding        the decoding's own head: what is decoded, the plan that is open,
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from hashlib import sha256
@@ -17,18 +17,8 @@ from itertools import count
 from typing import Any, Literal, get_args
 
 from tideline.model.incident import Incident
-from tideline.model.offsets import (
-    CoordinateRange,
-    Coverage,
-    Intervals,
-    PartitionIdentity,
-    add_coverage,
-    by_identity,
-    by_log,
-    intersect,
-    subtract,
-    without_coverage,
-)
+from tideline.model.offsets import CoordinateRange
+from tideline.model.places import NOWHERE, Places
 
 RecordPart = Literal["key", "value"]
 ErrorClass = Literal[
@@ -427,23 +417,14 @@ class DecodeRecord:
     closed_at: datetime | None = None
     failed: tuple[tuple[str, int], ...] = ()
 
-    def added_to(self, coverage: Iterable[Coverage]) -> tuple[Coverage, ...]:
-        """The coverage with what the plan decodes."""
-        return add_coverage(coverage, ((r.identity, r.offsets) for r in self.plan.ranges))
-
-    def without(self, gone: Mapping[PartitionIdentity, Intervals]) -> DecodeRecord | None:
+    def without(self, gone: Places) -> DecodeRecord | None:
         """The record of the rest of the plan, of which nothing is done yet; None without a rest.
 
         Args:
             gone: Offsets that are not to be decoded.
         """
-        planned = self.plan.ranges
-        left = tuple(
-            r.at(piece)
-            for r in planned
-            for piece in subtract([r.offsets], gone.get(r.identity, ()))
-        )
-        if left == planned:
+        left = gone.rest(self.plan.ranges)
+        if left == self.plan.ranges:
             return self
         return DecodeRecord(replace(self.plan, ranges=left)) if left or self.plan.removes else None
 
@@ -476,12 +457,12 @@ class Decoding:
         failed: Rows that failed each expectation in the newest decoding.
     """
 
-    coverage: tuple[Coverage, ...] = ()
+    coverage: Places = NOWHERE
     open: DecodeRecord | None = None
     parts: tuple[PartPlan, ...] = ()
     incidents: tuple[Incident, ...] = ()
     table_ids: tuple[str, ...] = ()
-    undone: tuple[Coverage, ...] = ()
+    undone: Places = NOWHERE
     token: int | None = None
     failed: tuple[tuple[str, int], ...] = ()
 
@@ -491,24 +472,14 @@ class Decoding:
         A plan that is open lets go of them, too, and is executed anew: finished without their raw
         rows, it would call them decoded.
         """
-        gone = by_log(ranges)
-        claimed = self.coverage if self.open is None else self.open.added_to(self.coverage)
-        undone = (
-            (c.identity, r)
-            for c in claimed
-            for r in intersect(c.intervals, gone.get(c.identity, ()))
-        )
+        gone = Places.of(ranges)
+        claimed = self.coverage | Places.of(() if self.open is None else self.open.plan.ranges)
         return replace(
             self,
-            coverage=without_coverage(self.coverage, gone),
+            coverage=self.coverage - gone,
             open=None if self.open is None else self.open.without(gone),
-            undone=add_coverage(self.undone, undone),
+            undone=self.undone | (claimed & gone),
         )
-
-    @property
-    def covered(self) -> dict[PartitionIdentity, Intervals]:
-        """Decoded offsets by the log they belong to."""
-        return by_identity(self.coverage)
 
     def part(self, part: RecordPart) -> PartPlan | None:
         """How a part was last decoded; None before its first plan."""

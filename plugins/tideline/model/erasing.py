@@ -14,17 +14,8 @@ from hashlib import sha256
 from typing import Literal
 
 from tideline.model.maintenance import FileCount, TableRole
-from tideline.model.offsets import (
-    CoordinateRange,
-    Coverage,
-    Intervals,
-    PartitionIdentity,
-    add_coverage,
-    by_identity,
-    by_log,
-    intersect,
-    missing,
-)
+from tideline.model.offsets import CoordinateRange, intersect
+from tideline.model.places import NOWHERE, Places
 
 RAW_KEY = "raw key"
 """What stands for a column where the bytes of Kafka's key are meant."""
@@ -205,23 +196,18 @@ class Erasing:
 
     secret: str = field(default="", repr=False)
     begun: int = 0
-    erased: tuple[Coverage, ...] = ()
+    erased: Places = NOWHERE
     hashes: tuple[str, ...] = ()
     future: tuple[str, ...] = ()
     refused: int = 0
     open: tuple[Erasure, ...] = ()
     untold: tuple[str, ...] = ()
-    partial: tuple[Coverage, ...] = ()
+    partial: Places = NOWHERE
 
     @property
     def seal(self) -> str:
         """Tells one ledger's secret from another's, and nothing of it."""
         return sha256(b"seal\0" + bytes.fromhex(self.secret)).hexdigest()
-
-    @property
-    def places(self) -> dict[PartitionIdentity, Intervals]:
-        """The erased coordinates, by log."""
-        return by_identity(self.erased)
 
     @property
     def is_removing(self) -> bool:
@@ -235,9 +221,7 @@ class Erasing:
             self.keeping_out(erasure.ranges)._told_by(erasure),
             begun=self.begun + 1,
             open=(*self.open, erasure),
-            partial=add_coverage(self.partial, ((r.identity, r.offsets) for r in erasure.ranges))
-            if erasure.is_partial
-            else self.partial,
+            partial=self.partial | Places.of(erasure.ranges if erasure.is_partial else ()),
         )
 
     def _told_by(self, erasure: Erasure) -> Erasing:
@@ -267,16 +251,13 @@ class Erasing:
 
     def keeping_out(self, ranges: Iterable[CoordinateRange]) -> Erasing:
         """The list with more coordinates."""
-        return replace(
-            self, erased=add_coverage(self.erased, ((r.identity, r.offsets) for r in ranges))
-        )
+        return replace(self, erased=self.erased | Places.of(ranges))
 
     def refusing(self, ranges: Iterable[CoordinateRange]) -> Erasing:
         """The list with later records of erased keys, which were read and not written."""
-        found = tuple(ranges)
-        return replace(
-            self.keeping_out(found), refused=self.refused + missing(by_log(found), self.places)
-        )
+        found = Places.of(ranges)
+        new = (found - self.erased).offsets
+        return replace(self, erased=self.erased | found, refused=self.refused + new)
 
     def with_open(self, erasure: Erasure) -> Erasing:
         """One of those under way as it is now; it leaves once it is done."""
@@ -286,11 +267,10 @@ class Erasing:
 
     def doubted(self, ranges: Iterable[CoordinateRange]) -> tuple[CoordinateRange, ...]:
         """Where a newer generation may hold the same record as an older one that is erased."""
-        older = [(i, held) for i, held in self.places.items()]
         return tuple(
             wanted.as_coordinates.at(part)
             for wanted in ranges
-            for i, held in older
+            for i, held in self.erased.items()
             if (i.topic_id, i.partition) == (wanted.topic_id, wanted.partition)
             and i.generation < wanted.generation
             for part in intersect([wanted.offsets], held)

@@ -17,17 +17,14 @@ from tideline.model.observation import PartitionObservation
 from tideline.model.offsets import (
     Beginning,
     CoordinateRange,
-    Coverage,
     Generations,
     Incarnations,
-    Intervals,
     OffsetRange,
     PartitionIdentity,
     TopicPartition,
-    add_coverage,
-    by_identity,
     checked_topic_id,
 )
+from tideline.model.places import NOWHERE, Places
 from tideline.model.timings import Timings
 from tideline.model.wording import duration_text
 
@@ -264,30 +261,30 @@ class Head:
             only grows, and no rewind takes it back. An older version has not written it.
 
     Raises:
-        ValueError: Two positions or two entries of coverage have one identity.
+        ValueError: Two positions have one identity.
     """
 
     cluster_id: str | None = None
     start: str | None = None
     positions: tuple[PartitionPosition, ...] = ()
-    coverage: tuple[Coverage, ...] = ()
+    coverage: Places = NOWHERE
     table_id: str | None = None
     table_version: int | None = None
     live_runs: int = 0
     bytes_per_record: float | None = None
-    accepted_loss: tuple[Coverage, ...] = ()
+    accepted_loss: Places = NOWHERE
     retired: tuple[PartitionPosition, ...] = ()
     headroom: tuple[Headroom, ...] = ()
     set_aside: tuple[str, ...] = ()
     beginnings: tuple[Beginning, ...] = ()
     commits: tuple[KnownCommit, ...] = ()
-    unreadable: tuple[Coverage, ...] = ()
+    unreadable: Places = NOWHERE
     given_up: tuple[str, ...] = ()
-    backfilled: tuple[Coverage, ...] = ()
+    backfilled: Places = NOWHERE
     days: tuple[LandedDay, ...] = ()
     given: tuple[PartitionIdentity, ...] = ()
     timings: Timings | None = None
-    read_late: tuple[Coverage, ...] = ()
+    read_late: Places = NOWHERE
     names: tuple[NamedTable, ...] = ()
     incarnations: tuple[Incarnations, ...] = ()
 
@@ -297,8 +294,6 @@ class Head:
             key = (position.topic_id, position.generation, position.partition)
             if (other := seen.setdefault(key, position)) is not position:
                 raise ValueError(f"positions of {other} and {position} have one identity: {key}")
-        if len({c.identity for c in self.coverage}) < len(self.coverage):
-            raise ValueError("two entries of coverage have one identity")
 
     def with_rows_of(
         self, day: date, rows: int, size: int, unread: int = 0, left: float | None = None
@@ -455,21 +450,12 @@ class Head:
         return dict(part for p in self.positions for part in generations.pieces(p.identity))
 
     @property
-    def covered(self) -> dict[PartitionIdentity, Intervals]:
-        """Verified offsets of every log, today's or not, by the identity they were read under.
-
-        A new mapping each time: who asks may add to it.
-        """
-        return by_identity(self.coverage)
-
-    @property
-    def lost_deletes(self) -> tuple[Coverage, ...]:
+    def lost_deletes(self) -> Places:
         """Where deletes may have been that never come: accepted losses, and what was read late."""
-        late = ((c.identity, r) for c in self.read_late for r in c.intervals)
-        return add_coverage(self.accepted_loss, late)
+        return self.accepted_loss | self.read_late
 
     @property
-    def landed(self) -> dict[PartitionIdentity, Intervals]:
+    def landed(self) -> Places:
         """Verified offsets of today's logs, by the identity of each position.
 
         A log that was truncated keeps what lies below the cut: that is landed, too, in an older
@@ -477,14 +463,14 @@ class Head:
         """
         return self.of_logs(self.coverage)
 
-    def of_logs(self, known: Iterable[Coverage]) -> dict[PartitionIdentity, Intervals]:
+    def of_logs(self, known: Places) -> Places:
         """The offsets of `known` that are in today's logs, by the identity of each position."""
-        return self.generations.joined((p.identity for p in self.positions), known)
+        return Places(self.generations.joined((p.identity for p in self.positions), known))
 
     def without_rows(self, newest: PartitionIdentity, lost: Iterable[OffsetRange]) -> Head:
         """The head with accepted losses in a log, each in the generation that it belongs to."""
         added = self.generations.split(newest, lost)
-        return replace(self, accepted_loss=add_coverage(self.accepted_loss, added))
+        return replace(self, accepted_loss=self.accepted_loss | Places.of_pieces(added))
 
     def next_generation(self, identity: PartitionIdentity) -> int:
         """The lowest generation above all that this topic id and partition were ever given.
@@ -519,7 +505,7 @@ class Head:
     def identities(self) -> set[PartitionIdentity]:
         """Every log that has, or had, a position or rows."""
         followed = (p.identity for p in (*self.positions, *self.retired))
-        return {*followed, *(c.identity for c in self.coverage)}
+        return {*followed, *self.coverage}
 
 
 def by_topic(positions: Iterable[PartitionPosition]) -> dict[str, list[PartitionPosition]]:

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from tideline.model.offsets import CoordinateRange, Intervals, PartitionIdentity, as_ranges, total
+from tideline.model.offsets import CoordinateRange
+from tideline.model.places import Places
 from tideline.model.wording import size_text
 
 TableRole = Literal["raw", "decoded", "quarantine", "current"]
 """Which of a stream's tables."""
-Places = Mapping[PartitionIdentity, Intervals]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +67,11 @@ class PlannedRows:
     @property
     def count(self) -> RowCount:
         """The chosen rows."""
-        return RowCount(sum(total(r) for r in self.chosen.values()), self.bytes)
+        return RowCount(self.chosen.offsets, self.bytes)
 
     def ranges(self, places: Places) -> tuple[CoordinateRange, ...]:
         """Places with the names of their topics."""
-        return as_ranges(places, self.topics)
+        return places.ranges(self.topics)
 
 
 @dataclass(frozen=True, slots=True)

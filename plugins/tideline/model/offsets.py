@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple, Self
 from uuid import UUID
@@ -364,83 +364,6 @@ def total(ranges: Iterable[OffsetRange]) -> int:
     return sum(len(r) for r in union(ranges))
 
 
-@dataclass(frozen=True, slots=True)
-class Coverage:
-    """Verified offsets of one partition identity.
-
-    Args:
-        identity: The log that the offsets belong to.
-        intervals: Normalized ranges that finished runs have read and verified.
-    """
-
-    identity: PartitionIdentity
-    intervals: Intervals = field(default=())
-
-
-def add_coverage(
-    coverage: Iterable[Coverage], landed: Iterable[tuple[PartitionIdentity, OffsetRange]]
-) -> tuple[Coverage, ...]:
-    """The coverage after more ranges have been verified.
-
-    Args:
-        coverage: What is verified so far, at most one entry per identity.
-        landed: Ranges to add; they may overlap.
-
-    Returns:
-        One normalized entry per identity, sorted by identity.
-    """
-    known: dict[PartitionIdentity, list[OffsetRange]] = {
-        c.identity: list(c.intervals) for c in coverage
-    }
-    for identity, offset_range in landed:
-        known.setdefault(identity, []).append(offset_range)
-    return tuple(Coverage(identity, union(known[identity])) for identity in sorted(known))
-
-
-def without_coverage(
-    coverage: Iterable[Coverage], gone: Mapping[PartitionIdentity, Intervals]
-) -> tuple[Coverage, ...]:
-    """The coverage without some offsets; entries that have none left are dropped."""
-    left = ((c.identity, subtract(c.intervals, gone.get(c.identity, ()))) for c in coverage)
-    return tuple(Coverage(identity, intervals) for identity, intervals in left if intervals)
-
-
-def by_identity(coverage: Iterable[Coverage]) -> dict[PartitionIdentity, Intervals]:
-    """The intervals of each entry; at most one entry per identity."""
-    return {c.identity: c.intervals for c in coverage}
-
-
-def missing(
-    whole: Mapping[PartitionIdentity, Intervals], part: Mapping[PartitionIdentity, Intervals]
-) -> int:
-    """How many offsets of the whole are not in the part."""
-    return sum(total(subtract(r, part.get(i, ()))) for i, r in whole.items())
-
-
-def by_log(ranges: Iterable[CoordinateRange]) -> dict[PartitionIdentity, Intervals]:
-    """The offsets that some ranges mean in each log."""
-    return by_identity(add_coverage((), ((r.identity, r.offsets) for r in ranges)))
-
-
-def as_ranges(
-    logs: Mapping[PartitionIdentity, Intervals], names: Mapping[str, str] = {}
-) -> tuple[CoordinateRange, ...]:
-    """Offsets of logs as ranges, in the order of the logs.
-
-    Args:
-        names: Topic names by topic id. One that is not known any more is named by its id: only
-            that counts.
-    """
-    return tuple(
-        CoordinateRange(
-            names.get(i.topic_id, i.topic_id),
-            *(i.topic_id, i.generation, i.partition, r.start_offset, r.end_offset),
-        )
-        for i in sorted(logs)
-        for r in logs[i]
-    )
-
-
 def covered_until(coverage: Iterable[OffsetRange], next_offset: int) -> int:
     """The first offset at or after `next_offset` that is not covered (R12).
 
@@ -518,7 +441,7 @@ class Generations:
         ]
 
     def joined(
-        self, logs: Iterable[PartitionIdentity], known: Iterable[Coverage]
+        self, logs: Iterable[PartitionIdentity], known: Mapping[PartitionIdentity, Intervals]
     ) -> dict[PartitionIdentity, Intervals]:
         """The offsets of `known` that are still in today's logs, whatever their generation.
 
@@ -526,13 +449,12 @@ class Generations:
             logs: By topic id, partition and newest generation.
             known: Offsets by generation.
         """
-        own = by_identity(known)
         found = {}
         for newest in logs:
-            offsets = own.get(newest, ())
+            offsets = known.get(newest, ())
             if newest.generation:
                 parts = self.pieces(newest)
-                offsets = union(*(intersect(own.get(i, ()), [piece]) for i, piece in parts))
+                offsets = union(*(intersect(known.get(i, ()), [piece]) for i, piece in parts))
             if offsets:
                 found[newest] = offsets
         return found

@@ -20,6 +20,7 @@ from tideline.model.offsets import (
     PlannedRange,
     ReadRange,
 )
+from tideline.model.places import Places
 from tideline.model.request import Lane, RunRequest
 from tideline.model.wording import first_few
 
@@ -186,6 +187,11 @@ class LandedRange:
     def duplicates(self) -> int:
         """Number of rows beyond one per offset."""
         return self.rows - self.distinct
+
+
+def places_of(landed: Mapping[PartitionIdentity, LandedRange]) -> Places:
+    """Where rows stand."""
+    return Places({log: held.offsets for log, held in landed.items()})
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,15 +15,7 @@ from typing import Literal
 
 from tideline.model.current import Barrier, BucketState, FoldPlan, Refusal
 from tideline.model.decoding import DecodePlan
-from tideline.model.offsets import (
-    CoordinateRange,
-    Coverage,
-    OffsetRange,
-    TopicPartition,
-    by_identity,
-    intersect,
-    subtract,
-)
+from tideline.model.offsets import CoordinateRange, OffsetRange, TopicPartition, subtract
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,18 +80,6 @@ def readable_layers(
                 layers.append([])
             layers[depth].append(wanted.at(piece))
     return tuple(map(tuple, layers))
-
-
-def within(
-    ranges: Iterable[CoordinateRange], known: Iterable[Coverage]
-) -> tuple[CoordinateRange, ...]:
-    """The known offsets that lie inside the ranges, as coordinates."""
-    intervals = by_identity(known)
-    return tuple(
-        wanted.as_coordinates.at(r)
-        for wanted in ranges
-        for r in intersect([wanted.offsets], intervals.get(wanted.identity, ()))
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,15 +37,12 @@ from tideline.model.head import Head
 from tideline.model.maintenance import TableRole
 from tideline.model.offsets import (
     CoordinateRange,
-    Intervals,
     OffsetRange,
-    PartitionIdentity,
     TopicPartition,
-    as_ranges,
     intersect,
-    subtract,
-    union,
 )
+from tideline.model.places import NOWHERE, Places
+from tideline.model.plan import places_of
 from tideline.model.wording import did_you_mean, first_few, key_shown, said_by_system
 from tideline.operations.erase_history import (
     COORDINATES,
@@ -378,16 +375,14 @@ def _dropped(tables: ByRole, state: LedgerState, bad: set[Place]) -> dict[Place,
     These are tombstones that were dropped, where the same key may be spelled in another way, and
     quarantined records that were let go.
     """
-    head, wanted = state.head, as_ranges(state.decoding.covered)
-    here = dict[PartitionIdentity, Intervals]()
+    here, wanted = NOWHERE, state.decoding.coverage.ranges()
     for table in tables["raw"]:
-        here |= {i: union(here.get(i, ()), o) for i, o in _landed(table, wanted).items()}
+        here |= _landed(table, wanted)
     for table in (*tables["decoded"], *tables["quarantine"]):
-        there = _landed(table, wanted)
-        here = {i: subtract(offsets, there.get(i, ())) for i, offsets in here.items()}
-    if not any(here.values()):
+        here -= _landed(table, wanted)
+    if not here:
         return {}
-    rows = _raw_at(tables, as_ranges(here, head.topic_names), "key", "value")
+    rows = _raw_at(tables, here.ranges(state.head.topic_names), "key", "value")
     records = {place: (row["key"], row["value"]) for place, row in rows.items()}
     every = _raw_with(tables, {key for key, _ in records.values()})
     unknown = {*records, *bad}
@@ -395,12 +390,9 @@ def _dropped(tables: ByRole, state: LedgerState, bad: set[Place]) -> dict[Place,
     return {p: (k, v) for p, (k, v) in records.items() if v is not None or k not in decoded}
 
 
-def _landed(
-    table: TablePort, wanted: Sequence[CoordinateRange]
-) -> dict[PartitionIdentity, Intervals]:
+def _landed(table: TablePort, wanted: Sequence[CoordinateRange]) -> Places:
     version = table.observe().version
-    found = {} if version is None else table.landed(wanted, version)
-    return {identity: held.offsets for identity, held in found.items()}
+    return NOWHERE if version is None else places_of(table.landed(wanted, version))
 
 
 def _words(spelled: Key, given: Key) -> list[re.Pattern[bytes]]:

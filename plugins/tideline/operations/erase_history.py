@@ -17,16 +17,8 @@ from tideline.ledger.state import LedgerState
 from tideline.model.current import IS_DELETED
 from tideline.model.decoding import UNAVAILABLE
 from tideline.model.head import Head
-from tideline.model.offsets import (
-    CoordinateRange,
-    OffsetRange,
-    PartitionIdentity,
-    as_ranges,
-    by_identity,
-    intersect,
-    union,
-    without_coverage,
-)
+from tideline.model.offsets import CoordinateRange, OffsetRange, PartitionIdentity, intersect
+from tideline.model.places import Places
 
 COORDINATES = ("topic_id", "generation", "partition", "offset")
 Place = tuple[PartitionIdentity, int]
@@ -100,7 +92,7 @@ def histories(
     own = [names.get(n, n) for n in key]
     rows = run.current.rows_with(texts_of(others, own), (*COORDINATES, IS_DELETED, *own))
     last = {tuple(row[n] for n in own): row for row in rows}
-    folded = by_identity(without_coverage(folding.coverage, by_identity(folding.changed)))
+    folded = folding.coverage - folding.changed
     whole, decode = {place_of(row) for row in last.values()} - {*found}, run.stream.decode
     if decode is not None and decode.value.unavailable is not None:  # or it has values of before
         places = ranges_of(whole, state.head)
@@ -112,7 +104,7 @@ def histories(
         return (
             values in last
             and place_of(last[values]) in whole
-            and all(intersect([_one(o)], folded.get(i, ())) for i, o in mine[values])
+            and all(intersect([_one(o)], folded[i]) for i, o in mine[values])
         )
 
     return Histories(
@@ -133,10 +125,7 @@ def key_of(state: LedgerState) -> tuple[str, ...]:
 
 def ranges_of(places: Iterable[Place], head: Head) -> tuple[CoordinateRange, ...]:
     """Places as ranges with their topics' names."""
-    logs: dict[PartitionIdentity, list[OffsetRange]] = defaultdict(list)
-    for identity, offset in places:
-        logs[identity].append(_one(offset))
-    return as_ranges({i: union(offsets) for i, offsets in logs.items()}, head.topic_names)
+    return Places.of_pieces((log, _one(o)) for log, o in places).ranges(head.topic_names)
 
 
 def _one(offset: int) -> OffsetRange:

@@ -38,14 +38,9 @@ from tideline.model.erasing import ERASURE, Erasure, SealedErasure
 from tideline.model.maintenance import TableRole
 from tideline.model.offsets import (
     CoordinateRange,
-    Intervals,
-    PartitionIdentity,
-    as_ranges,
-    missing,
-    subtract,
-    total,
-    union,
 )
+from tideline.model.places import NOWHERE
+from tideline.model.plan import places_of
 from tideline.model.wording import first_few, not_among, reason_problem
 from tideline.operations.erase_finding import (
     AskedKeys,
@@ -214,10 +209,9 @@ def _refuse_unverified(
         Halted: An incident about them is open.
         StreamBusy: Their run is to be finished first.
     """
-    version, covered = run.table.observe().version, state.head.covered
+    version = run.table.observe().version
     there = {} if version is None else run.table.landed(ranges, version)
-    unverified = (subtract(h.offsets, covered.get(i, ())) for i, h in there.items())
-    rows = sum(map(total, unverified))
+    rows = (places_of(there) - state.head.coverage).offsets
     if not rows:
         return
     what = f"{rows} of these records stand in rows that no run has verified; nothing was changed."
@@ -308,7 +302,7 @@ def _check(asked: EraseRequest) -> None:
 
 
 def _undecoded(state: LedgerState) -> int:
-    return missing(state.head.covered, state.decoding.covered)
+    return (state.head.coverage - state.decoding.coverage).offsets
 
 
 def _refuse_many(there: Former, rows: int, most: float) -> None:
@@ -433,17 +427,13 @@ def _begin_again(run: RunContext, tables: Tables) -> None:
     state = run.ledger.read()
     if not state.erasing.erased or state.erasing.is_removing:
         return
-    there = _there(tables, open_former(run)[0])
-    every, back = (
-        as_ranges(state.erasing.places, state.head.topic_names),
-        dict[PartitionIdentity, Intervals](),
-    )
+    there, back = _there(tables, open_former(run)[0]), NOWHERE
+    every = state.erasing.erased.ranges(state.head.topic_names)
     for _, table in there:
-        found = table.landed(every, _newest(table))
-        back |= {i: union(back.get(i, ()), held.offsets) for i, held in found.items()}
+        back |= places_of(table.landed(every, _newest(table)))
     if not back:
         return
-    returned = as_ranges(back, state.head.topic_names)
+    returned = back.ranges(state.head.topic_names)
     why = "erased rows had come back: somebody has restored a table, or put back a copy"
     asked = EraseRequest(AskedKeys(), why, run.request.by or "tideline")
     with _as_writer(run):

@@ -11,7 +11,6 @@ from tideline.landing.context import RunContext
 from tideline.model.erasing import untold_text
 from tideline.model.maintenance import TableRole
 from tideline.model.observation import TableObservation
-from tideline.model.offsets import as_ranges
 from tideline.model.table_features import refusals
 from tideline.stream.stream import tables_of
 from tideline.table.port import MaintainedTablePort
@@ -82,7 +81,7 @@ def left_by_erasures(run: RunContext) -> tuple[str, ...]:
     if not state.erasing.erased:
         return ()
     found = [untold_text(name) for name in state.erasing.untold]
-    every = as_ranges(state.erasing.places, state.head.topic_names)
+    every = state.erasing.erased.ranges(state.head.topic_names)
     for role, table in () if state.erasing.is_removing else open_former(run)[0]:
         version = table.observe().version
         held = table.landed(every, version) if version is not None else {}

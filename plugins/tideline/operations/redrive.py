@@ -16,7 +16,7 @@ from tideline.decoding.verifying import close_decoding
 from tideline.errors import BadInput
 from tideline.landing.context import RunContext, log
 from tideline.model.decoding import AGAIN, DecodedAgain, ErrorClass, Redriven
-from tideline.model.offsets import CoordinateRange, intersect
+from tideline.model.offsets import CoordinateRange
 from tideline.model.spark_job import DecodeResult
 
 _MOST_RANGES = 10_000
@@ -114,11 +114,7 @@ def _since(
     version = raw_table(run).version
     assert version is not None
     found = run.table.since(ranges, version, since)
-    return tuple(
-        wanted.at(piece)
-        for wanted in ranges
-        for piece in intersect([wanted.offsets], found.get(wanted.identity, ()))
-    )
+    return found.cut(ranges)
 
 
 def _decoded(

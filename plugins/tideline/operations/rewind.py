@@ -20,7 +20,7 @@ from tideline.landing.table_commit import remove
 from tideline.ledger import leases
 from tideline.ledger.state import LedgerState
 from tideline.model.head import KnownCommit
-from tideline.model.offsets import ReadRange, subtract
+from tideline.model.offsets import ReadRange
 from tideline.model.plan import ClusterRanges
 from tideline.model.run import Closing, Lost, Rewind
 from tideline.model.wording import first_few, reason_problem, shown
@@ -170,7 +170,7 @@ def _begin(run: RunContext, asked: RewindRequest) -> Rewind | None:
     closings = run.ledger.closings()
     target = _target(run, closings, asked.to_run)
     then = run.ledger.kept_head(str(target.first.head_key))
-    if any(subtract(c.intervals, state.head.covered.get(c.identity, ())) for c in then.coverage):
+    if then.coverage - state.head.coverage:
         raise BadInput(
             f"--to-run: got {shown(asked.to_run)}: rows that it left are in the table no more: the"
             " ledger was older than the table, and has taken that over; allowed: a run that closed"

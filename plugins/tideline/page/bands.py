@@ -5,7 +5,7 @@ The head has all of it: the history is not read, however long it is.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -20,12 +20,11 @@ from tideline.model.offsets import (
     Intervals,
     OffsetRange,
     PartitionIdentity,
-    add_coverage,
-    by_identity,
     intersect,
     subtract,
     union,
 )
+from tideline.model.places import Places
 from tideline.model.request import RequestedRange
 from tideline.model.run import RunRecord
 from tideline.model.status import Band, BandKind, LogBands, Standing
@@ -159,7 +158,7 @@ def standings(
     # A log without a position has lost its name; with one topic it can only be that one's.
     only = next(iter(head.topics)) if len(head.topics) == 1 else None
     logs: dict[Place, set[PartitionIdentity]] = {}
-    known = [c.identity for c in (*head.coverage, *head.accepted_loss) if c.intervals]
+    known = (*head.coverage, *head.accepted_loss)
     for identity in (*known, *(p.identity for p in head.positions)):
         place = (names.get(identity.topic_id, only), identity.partition)
         logs.setdefault(place, set()).add(identity)
@@ -203,10 +202,9 @@ class Painter:
         open_runs: Collection[RunRecord],
         open_incidents: Collection[Incident],
     ) -> None:
-        self._covered = head.covered
-        self._backfilled = by_identity(head.backfilled)
-        self._lost = by_identity(head.accepted_loss)
-        self._open = _planned(open_runs)
+        self._head = head
+        plans = (r.plan for r in open_runs if r.is_open and r.plan is not None)
+        self._open = Places.of(*(plan.ranges for plan in plans))
         self._at_stake = _at_stake(head, open_incidents)
 
     def paint(self, standing: Standing) -> tuple[LogBands, ...]:
@@ -216,15 +214,15 @@ class Painter:
     def _log(self, identity: PartitionIdentity, standing: Standing) -> LogBands:
         position, end = standing.position, standing.end_offset
         is_current = position is not None and position.identity == identity
-        covered = self._covered.get(identity, ())
-        by_backfill = intersect(covered, self._backfilled.get(identity, ()))
+        covered = self._head.coverage[identity]
+        by_backfill = intersect(covered, self._head.backfilled[identity])
         # Where two overlap, the first counts: an accepted loss stays one, whatever covers it.
         layers: list[tuple[BandKind, Intervals]] = [
-            ("accepted_loss", self._lost.get(identity, ())),
+            ("accepted_loss", self._head.accepted_loss[identity]),
             ("backfilled", by_backfill),
             ("landed", covered),
-            ("at_stake", self._at_stake.get(identity, ())),
-            ("open", self._open.get(identity, ())),
+            ("at_stake", self._at_stake[identity]),
+            ("open", self._open[identity]),
         ]
         known = union(*(offsets for _, offsets in layers[:3]))
         if is_current and position is not None:
@@ -248,23 +246,7 @@ def _painted(layers: Iterable[tuple[BandKind, Intervals]]) -> Iterator[Band]:
     return iter(sorted(bands, key=lambda b: b.offsets))
 
 
-def _planned(open_runs: Collection[RunRecord]) -> Mapping[PartitionIdentity, Intervals]:
-    return by_identity(
-        add_coverage(
-            (),
-            (
-                (r.identity, r.offsets)
-                for record in open_runs
-                if record.is_open and record.plan is not None
-                for r in record.plan.ranges
-            ),
-        )
-    )
-
-
-def _at_stake(
-    head: Head, open_incidents: Collection[Incident]
-) -> Mapping[PartitionIdentity, Intervals]:
+def _at_stake(head: Head, open_incidents: Collection[Incident]) -> Places:
     """The offsets that open incidents are about, in the generation that each belongs to."""
     newest = {(p.topic_id, p.partition): p.identity for p in head.positions}
     pieces = []
@@ -274,7 +256,7 @@ def _at_stake(
         identity = newest.get((finding.topic_id, finding.partition))
         if identity is not None:
             pieces += head.generations.split(identity, finding.intervals)
-    return by_identity(add_coverage((), pieces))
+    return Places.of_pieces(pieces)
 
 
 def lag_spread(lags: Iterable[int | None]) -> tuple[int, int, int, int] | None:

@@ -5,7 +5,6 @@ Carry out decisions about plans and tables that are there already (R6, R8, R9).
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,14 +23,11 @@ from tideline.model.observation import Observation, TableObservation
 from tideline.model.offsets import (
     NO_END,
     CoordinateRange,
-    Coverage,
     OffsetRange,
     PartitionIdentity,
     TopicPartition,
-    intersect,
-    subtract,
-    union,
 )
+from tideline.model.places import Places
 from tideline.model.plan import BatchPlan, ClusterRanges
 from tideline.model.run import RunRecord
 from tideline.model.verdicts import VERIFIED_FIRST
@@ -70,9 +66,7 @@ def ledger_against_table(run: RunContext) -> Audit:
     raise StreamBusy("runs close faster than the table can be read; audit again")
 
 
-def rows_removed_by_others(
-    run: RunContext, head: Head, version: int | None
-) -> tuple[Coverage, ...]:
+def rows_removed_by_others(run: RunContext, head: Head, version: int | None) -> Places:
     """Verified offsets that a changed table does not hold, in the version that was observed.
 
     A later version is not looked at: what somebody removed there is nobody's decision yet.
@@ -94,13 +88,14 @@ def rows_removed_by_others(
             " its own",
             damaged=[file.path for file in result.damaged],
         )
-    covered = head.covered
-    gone: dict[PartitionIdentity, list[OffsetRange]] = defaultdict(list)
-    for flaw in result.missing:
-        identity = PartitionIdentity(flaw.topic_id, flaw.generation, flaw.partition)
-        flawed = [OffsetRange(flaw.start_offset, flaw.end_offset)]
-        gone[identity] += intersect(flawed, covered.get(identity, ()))
-    return tuple(Coverage(i, union(ranges)) for i, ranges in gone.items() if ranges)
+    missing = (
+        (
+            PartitionIdentity(flaw.topic_id, flaw.generation, flaw.partition),
+            OffsetRange(flaw.start_offset, flaw.end_offset),
+        )
+        for flaw in result.missing
+    )
+    return Places.of_pieces(missing) & head.coverage
 
 
 def above_the_table(
@@ -245,7 +240,7 @@ def _take(
     run_id: str,
     incident: Incident,
     table: TableObservation,
-    removed: tuple[Coverage, ...],
+    removed: Places,
     plan: BatchPlan | None,
     state: LedgerState,
 ) -> LedgerState:
@@ -310,7 +305,7 @@ def decide_unverified_rows(
     counted = count_rows(run, record, incident.unverified, head, state.erasing)
     if incident.finding.kind == "unknown" and counted.mismatches:
         return _without_unverified(run, state, head, plan, incident)
-    parts = sound_parts(counted.mismatches, head.covered)
+    parts = sound_parts(counted.mismatches, head.coverage)
     good = (*counted.verified, *parts)
     asked = ClusterRanges(plan.cluster_id, tuple(v.planned for v in good))
     if good and changes_after_read(run, asked):  # nothing will ever verify them
@@ -345,12 +340,7 @@ def _remove_unverified(
     with run.ledger.lease("writer"):
         attempt = begin_attempt(run, ledger_id, removes=incident.incident_id)
         # Read under the lease: a backfill may have verified part of the ranges by now.
-        covered = attempt.state.head.covered
-        pieces = tuple(
-            planned.at(left)
-            for planned in ranges
-            for left in subtract([planned.offsets], covered.get(planned.identity, ()))
-        )
+        pieces = attempt.state.head.coverage.rest(ranges)
         if not pieces:
             return None
         change = removal(run, attempt, plan.plan_id, pieces)

@@ -20,7 +20,7 @@ from tideline.ledger.state import LedgerState
 from tideline.model.head import Head
 from tideline.model.incident import Decision, Incident, incident_key
 from tideline.model.observation import Observation
-from tideline.model.offsets import Coverage
+from tideline.model.places import NOWHERE
 from tideline.model.run import RunRecord
 from tideline.model.verdicts import GAP_CLASSES, VERIFIED_FIRST
 from tideline.pipeline.decisions import (
@@ -205,7 +205,7 @@ def _execute_all(
         is_gap = incident.finding.kind in GAP_CLASSES
         is_known = incident.finding.kind != "unknown"  # there is nothing to go on from
         if is_gap or (is_known and _is_seen(run, state, head, observation, incident)):
-            removed: tuple[Coverage, ...] = ()
+            removed = NOWHERE
             if incident.finding.kind == "table_changed":
                 removed = rows_removed_by_others(run, state.head, observation.table.version)
             head = above_the_table(run, head, observation, incident.finding)

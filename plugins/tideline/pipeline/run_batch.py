@@ -16,7 +16,6 @@ from tideline.model.current import FoldRequest
 from tideline.model.decoding import Decoding
 from tideline.model.head import Head
 from tideline.model.incident import Incident
-from tideline.model.offsets import missing
 from tideline.model.run import RunRecord
 from tideline.pipeline.ingest_ranges import ingest_ranges
 from tideline.pipeline.resolve_reset import resolve_reset
@@ -152,6 +151,6 @@ def folds_nothing(record: RunRecord, state: LedgerState, stream: Stream) -> bool
         return False
     plan = record.plan if record.is_to_execute else None
     coming = plan.estimated_records if plan is not None else 0
-    waiting = coming + missing(state.head.covered, state.decoding.covered)
+    waiting = coming + (state.head.coverage - state.decoding.coverage).offsets
     every = share_now(stream.current.every, state.folding, stream.timezone, now())
     return not folding_has_work(state.decoding, state.folding, every, waiting)

@@ -17,15 +17,8 @@ from tideline.model.erasing import Erasing, ToldErasure
 from tideline.model.head import Head
 from tideline.model.incident import Incident
 from tideline.model.observation import TableObservation
-from tideline.model.offsets import (
-    CoordinateRange,
-    Coverage,
-    ReadRange,
-    as_ranges,
-    by_identity,
-    by_log,
-    without_coverage,
-)
+from tideline.model.offsets import CoordinateRange, ReadRange
+from tideline.model.places import Places
 from tideline.model.plan import BatchPlan, VerifiedRange
 from tideline.model.request import RunRequest
 from tideline.model.run import RunRecord, TableCommit
@@ -79,7 +72,7 @@ def what_the_table_tells(
     state: LedgerState,
     incident: Incident,
     table: TableObservation,
-    missing: Iterable[Coverage],
+    missing: Places,
 ) -> Told:
     """What the table's commits tell, and the head and records that know it.
 
@@ -98,7 +91,7 @@ def what_the_table_tells(
     closed = list(run.ledger.closed_runs())
     erased = erased_by(commits)
     # What was erased stays verified, without a row: it is not read again.
-    gone = removed_by(commits, without_coverage(missing, by_log(erased)))
+    gone = removed_by(commits, missing - Places.of(erased))
     head = without_removed(state.head, closed, gone)
     seen = observe_topics(run, head)
     ids = {t.topic: t.topic_id for t in seen.topics if t.topic_id is not None}
@@ -128,7 +121,7 @@ def what_the_table_tells(
         table_version=state.head.table_version,
         commits=state.head.commits,
     )
-    removed = as_ranges(gone, names)
+    removed = gone.ranges(names)
     written = tuple(r.as_coordinates for c in commits for r in c.ranges)
     records = (*amended(closed, gone), *([record] if known else ()))
     return Told(head, records, known, removed, written, erasures_in(commits))
@@ -180,7 +173,7 @@ def _verified(
     for layer in layers(found):
         asked = tuple(as_planned(r) for r in layer if r.topic_id in alive)
         counted = count_rows(run, record, asked, head, erasing)
-        good += (*counted.verified, *sound_parts(counted.mismatches, head.covered))
+        good += (*counted.verified, *sound_parts(counted.mismatches, head.coverage))
         rest = tuple(as_planned(r) for r in layer if r.topic_id not in alive)
         landed = run.table.landed(rest, counted.version)
         whole, part = verify_ranges(
@@ -188,10 +181,10 @@ def _verified(
             landed,
             gaps="explain",
             evidence={},
-            accepted_loss=by_identity(head.accepted_loss),
-            erased=erasing.places,
+            accepted_loss=head.accepted_loss,
+            erased=erasing.erased,
         )
-        good += (*whole, *sound_parts(part, head.covered))
+        good += (*whole, *sound_parts(part, head.coverage))
     return tuple(good)
 
 

@@ -16,13 +16,11 @@ from tideline.model.offsets import (
     PartitionIdentity,
     PlannedRange,
     TopicPartition,
-    add_coverage,
-    by_identity,
     covered_until,
-    intersect,
     subtract,
     union,
 )
+from tideline.model.places import Places
 from tideline.model.plan import BatchPlan, VerifiedRange
 from tideline.model.run import TableCommit
 
@@ -56,7 +54,7 @@ def advance_head(head: Head, plan: BatchPlan, table_commit: TableCommit) -> Head
     return replace(
         head,
         positions=tuple(positions[key] for key in sorted(positions)),
-        coverage=add_coverage(head.coverage, ((r.identity, r.offsets) for r in plan.ranges)),
+        coverage=head.coverage | Places.of(plan.ranges),
         table_id=table_commit.table_id,
         # a recovered plan's commit may be older than what the ledger knows of the table
         table_version=max(table_commit.version, head.table_version or 0),
@@ -181,8 +179,7 @@ def count_landed(
         unread = plan.estimated_records + plan.offset_lag
         return head.with_rows_of(today, rows, size, unread, left)
     head = head.with_rows_of(today, rows, size)
-    landed = ((v.planned.identity, v.planned.offsets) for v in ranges)
-    return replace(head, backfilled=add_coverage(head.backfilled, landed))
+    return replace(head, backfilled=head.backfilled | Places.of(v.planned for v in ranges))
 
 
 def late_rows(head: Head, verified: Iterable[VerifiedRange]) -> tuple[CoordinateRange, ...]:
@@ -192,14 +189,11 @@ def late_rows(head: Head, verified: Iterable[VerifiedRange]) -> tuple[Coordinate
         head: It knows what is accepted.
         verified: Ranges as the table holds them now.
     """
-    lost = by_identity(head.accepted_loss)
     return tuple(
-        v.planned.as_coordinates.at(piece)
+        part.at(piece)
         for v in verified
-        for piece in subtract(
-            intersect([v.planned.offsets], lost.get(v.planned.identity, ())),
-            [gap.offsets for gap in v.gaps],
-        )
+        for part in head.accepted_loss.cut([v.planned.as_coordinates])
+        for piece in subtract([part.offsets], [gap.offsets for gap in v.gaps])
     )
 
 

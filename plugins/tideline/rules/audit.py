@@ -22,18 +22,16 @@ from tideline.model.offsets import (
     OffsetRange,
     PartitionIdentity,
     PlannedRange,
-    by_log,
     intersect,
     overlaps,
     subtract,
     total,
     union,
 )
+from tideline.model.places import NOWHERE, Places
 from tideline.model.plan import DamagedFile, LandedRange, Stored
 from tideline.model.run import RunRecord
 from tideline.model.wording import first_few
-
-Held = Mapping[PartitionIdentity, Intervals]
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,12 +283,12 @@ class _Partition:
 def _take_head(
     partitions: dict[PartitionIdentity, _Partition], head: Head, erasing: Erasing
 ) -> None:
-    for identity, offsets in erasing.places.items():
+    for identity, offsets in erasing.erased.items():
         partitions[identity].erased = offsets
-    for covered in head.coverage:
-        partitions[covered.identity].accounted.extend(covered.intervals)
-    for accepted in head.accepted_loss:
-        partitions[accepted.identity].accepted_loss.extend(accepted.intervals)
+    for identity, offsets in head.coverage.items():
+        partitions[identity].accounted.extend(offsets)
+    for identity, offsets in head.accepted_loss.items():
+        partitions[identity].accepted_loss.extend(offsets)
     for position in head.positions:
         partitions[position.identity].next_offset = position.next_offset
 
@@ -378,15 +376,15 @@ def _duplicates(identity: PartitionIdentity, known: _Partition) -> list[Flaw]:
 
 
 def audit_typed(
-    covered: Held,
+    covered: Places,
     under_way: Iterable[CoordinateRange],
-    landed: Held,
+    landed: Places,
     raw: Mapping[PartitionIdentity, LandedRange],
     typed: Iterable[Stored | DamagedFile],
     quarantined: Iterable[Stored | DamagedFile],
     *,
-    dropped_tombstones: Held | None,
-    let_go: Held | None = None,
+    dropped_tombstones: Places | None,
+    let_go: Places = NOWHERE,
 ) -> TypedAudit:
     """Compare three tables, coordinate by coordinate.
 
@@ -400,16 +398,16 @@ def audit_typed(
         let_go: Coordinates whose rows may have left the quarantine for their age.
     """
     good, bad = _Held(typed), _Held(quarantined)
-    open_now = by_log(under_way)
+    open_now = Places.of(under_way)
     missing, doubled, foreign, dropped, expired = [], [], [], 0, 0
     for identity in sorted({*covered, *good.offsets, *bad.offsets}):
-        planned = open_now.get(identity, ())
-        allowed = subtract(covered.get(identity, ()), planned)
+        planned = open_now[identity]
+        allowed = subtract(covered[identity], planned)
         there = raw[identity].offsets if identity in raw else ()
         ours = union(good.offsets[identity], bad.offsets[identity])
         unseen = subtract(intersect(there, allowed), ours)
-        tombstones = (dropped_tombstones or {}).get(identity, ())
-        gone = subtract((let_go or {}).get(identity, ()), tombstones)
+        tombstones = (dropped_tombstones or NOWHERE)[identity]
+        gone = subtract(let_go[identity], tombstones)
         missing += _flaws(identity, subtract(unseen, union(tombstones, gone)))
         expired += total(intersect(unseen, gone))
         dropped += total(intersect(unseen, tombstones))
@@ -418,7 +416,7 @@ def audit_typed(
         doubled += _flaws(identity, subtract(twice, planned))
         known = union(intersect(allowed, there), planned)
         foreign += _flaws(identity, subtract(ours, known))
-    pending = sum(total(subtract(r, covered.get(i, ()))) for i, r in landed.items())
+    pending = (landed - covered).offsets
     damaged = (*good.damaged, *bad.damaged)
     flaws = (tuple(missing), tuple(doubled), tuple(foreign), damaged)
     return TypedAudit(good.rows, bad.rows, pending, dropped, expired, *flaws)

@@ -7,18 +7,16 @@ nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from tideline.model.incident import Finding, Incident, class_entry
 from tideline.model.offsets import (
     CoordinateRange,
-    Intervals,
-    PartitionIdentity,
     intersect,
-    subtract,
     union,
 )
+from tideline.model.places import Places
 from tideline.model.plan import BatchPlan
 from tideline.model.run import RunRecord
 from tideline.model.spark_job import Unreadable
@@ -119,14 +117,10 @@ def unreadable_findings(found: Iterable[Unreadable], plan: BatchPlan) -> tuple[F
     )
 
 
-def without_rows(
-    found: Iterable[Unreadable], standing: Mapping[PartitionIdentity, Intervals]
-) -> tuple[Unreadable, ...]:
+def without_rows(found: Iterable[Unreadable], standing: Places) -> tuple[Unreadable, ...]:
     """What is left of unreadable offsets without those whose row stands in the table."""
     return tuple(
-        replace(item, range=item.range.at(r))
-        for item in found
-        for r in subtract([item.range.offsets], standing.get(item.range.identity, ()))
+        replace(item, range=left) for item in found for left in standing.rest([item.range])
     )
 
 

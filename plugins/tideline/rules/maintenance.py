@@ -16,15 +16,9 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from tideline.model.decoding import DecodeRecord
-from tideline.model.maintenance import ExpiredRows, Places, TableFile
-from tideline.model.offsets import (
-    Intervals,
-    OffsetRange,
-    PartitionIdentity,
-    by_log,
-    subtract,
-    union,
-)
+from tideline.model.maintenance import ExpiredRows, TableFile
+from tideline.model.offsets import Intervals, OffsetRange, PartitionIdentity, subtract, union
+from tideline.model.places import Places
 
 Group = tuple[TableFile, ...]
 """Files that one file replaces, in the order of their rows in it; two at least."""
@@ -110,9 +104,9 @@ def hulls(gone: Places, kept: Places) -> Places:
     """
     found: dict[PartitionIdentity, Intervals] = {}
     for identity, intervals in gone.items():
-        others = [r.start_offset for r in union(kept.get(identity, ()))]
+        others = [r.start_offset for r in kept[identity]]
         merged: list[OffsetRange] = []
-        for piece in union(intervals):
+        for piece in intervals:
             start = merged[-1].start_offset if merged else piece.start_offset
             # no row that stays begins between the two
             if merged and bisect_left(others, start) == bisect_left(others, piece.start_offset):
@@ -120,12 +114,10 @@ def hulls(gone: Places, kept: Places) -> Places:
             else:
                 merged.append(piece)
         found[identity] = tuple(merged)
-    return found
+    return Places(found)
 
 
-def still_expired(
-    events: Iterable[ExpiredRows | DecodeRecord],
-) -> dict[PartitionIdentity, Intervals]:
+def still_expired(events: Iterable[ExpiredRows | DecodeRecord]) -> Places:
     """The coordinates of rows that were let go, and not decoded again since.
 
     Args:
@@ -134,9 +126,9 @@ def still_expired(
     found: dict[PartitionIdentity, Intervals] = defaultdict(tuple)
     for event in events:
         ranges = event.ranges if isinstance(event, ExpiredRows) else event.plan.ranges
-        for identity, pieces in by_log(ranges).items():
+        for identity, pieces in Places.of(ranges).items():
             if isinstance(event, ExpiredRows):
                 found[identity] = union(found[identity], pieces)
             else:
                 found[identity] = subtract(found[identity], pieces)
-    return {identity: pieces for identity, pieces in found.items() if pieces}
+    return Places(found)

@@ -22,7 +22,7 @@ from tideline.model.offsets import TopicPartition
 from tideline.model.wording import first_few
 from tideline.stream.landing import Kafka
 
-Places = Mapping[TopicPartition, int | None]
+LookedUp = Mapping[TopicPartition, int | None]
 """Next offsets by partition; None if there is none."""
 
 
@@ -32,7 +32,7 @@ def adopt_new_partitions(
     *,
     start: str,
     isolation_level: str,
-    looked_up: Places | None = None,
+    looked_up: LookedUp | None = None,
 ) -> Head:
     """The head with a position for every observed partition.
 
@@ -104,7 +104,7 @@ def _start_offset(
     seen: PartitionObservation,
     start: str,
     isolation_level: str,
-    looked_up: Places | None,
+    looked_up: LookedUp | None,
 ) -> int:
     where = TopicPartition(topic.topic, seen.partition)
     end = seen.end_offset(isolation_level)

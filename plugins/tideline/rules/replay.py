@@ -21,16 +21,15 @@ from tideline.model.observation import (
     merge_gaps,
 )
 from tideline.model.offsets import (
-    CoordinateRange,
     Intervals,
     PartitionIdentity,
     ReadRange,
     TopicPartition,
     intersect,
-    subtract,
     union,
 )
-from tideline.model.plan import BatchPlan, ClusterRanges, LandedRange
+from tideline.model.places import Places
+from tideline.model.plan import BatchPlan, ClusterRanges, LandedRange, places_of
 from tideline.model.request import Lane
 from tideline.model.run import PartitionEvidence, RunRecord
 from tideline.model.wording import first_few
@@ -165,7 +164,7 @@ def shorter_than_landed(
     missing = unread(planned, read, landed)
     shorter = []
     for item in planned:
-        lost, new = missing.get(item.identity), read.get(item.identity)
+        lost, new = missing[item.identity], read.get(item.identity)
         if lost:
             shorter.append(
                 f"{item}: {new.distinct if new is not None else 0} offsets were read where the"
@@ -178,32 +177,21 @@ def unread(
     planned: Iterable[ReadRange],
     read: Mapping[PartitionIdentity, LandedRange],
     landed: Mapping[PartitionIdentity, LandedRange],
-) -> dict[PartitionIdentity, Intervals]:
-    """Offsets that the table holds inside a plan, and that were not read, by their log."""
-    found = {}
-    for identity in {item.identity for item in planned}:
-        held, new = landed.get(identity), read.get(identity)
-        lost = subtract(held.offsets, new.offsets if new is not None else ()) if held else ()
-        if lost:
-            found[identity] = lost
-    return found
+) -> Places:
+    """Offsets that the table holds in the logs of a plan, and that were not read."""
+    logs = {item.identity for item in planned}
+    held = {log: there for log, there in landed.items() if log in logs}
+    return places_of(held) - places_of(read)
 
 
-def of_this_log(
-    offsets: Mapping[PartitionIdentity, Intervals], head: Head, plans: Iterable[BatchPlan]
-) -> dict[PartitionIdentity, Intervals]:
+def of_this_log(offsets: Places, head: Head, plans: Iterable[BatchPlan]) -> Places:
     """The offsets whose rows are verified, or belong to plans whose log is the same.
 
     Args:
         head: Its coverage is what is verified.
         plans: Their log has not changed since they were read.
     """
-    known = head.covered
-    for plan in plans:
-        for item in plan.ranges:
-            known[item.identity] = union(known.get(item.identity, ()), [item.offsets])
-    parts = {i: intersect(items, known.get(i, ())) for i, items in offsets.items()}
-    return {identity: part for identity, part in parts.items() if part}
+    return offsets & (head.coverage | Places.of(*(plan.ranges for plan in plans)))
 
 
 def only_copies(offsets: Intervals, shown: Iterable[Gap]) -> Intervals:
@@ -216,21 +204,9 @@ def only_copies(offsets: Intervals, shown: Iterable[Gap]) -> Intervals:
     return intersect(offsets, lost)
 
 
-def without_offsets(
-    ranges: Iterable[CoordinateRange], kept: Mapping[PartitionIdentity, Intervals]
-) -> tuple[CoordinateRange, ...]:
-    """Ranges without the offsets whose rows stay; a range may fall into pieces."""
-    return tuple(
-        item.at(left)
-        for item in ranges
-        for left in subtract([item.offsets], kept.get(item.identity, ()))
-    )
-
-
 def unverified_rows_stand(head: Head, landed: Mapping[PartitionIdentity, LandedRange]) -> bool:
     """Whether the table holds rows, at a plan's coordinates, that nobody has verified."""
-    covered = head.covered
-    return any(subtract(held.offsets, covered.get(i, ())) for i, held in landed.items())
+    return bool(places_of(landed) - head.coverage)
 
 
 def what_stays(lane: Lane, landed: Mapping[PartitionIdentity, LandedRange], *, closed: bool) -> str:

@@ -19,14 +19,8 @@ from tideline.model.observation import (
     TableObservation,
     TopicObservation,
 )
-from tideline.model.offsets import (
-    Beginning,
-    Coverage,
-    Intervals,
-    PartitionIdentity,
-    add_coverage,
-    intersect,
-)
+from tideline.model.offsets import Beginning, Intervals, PartitionIdentity, intersect, union
+from tideline.model.places import NOWHERE, Places
 from tideline.model.verdicts import GAP_CLASSES
 from tideline.model.wording import first_few
 from tideline.rules.foreign_changes import vanished
@@ -47,7 +41,7 @@ class Effect:
 
 
 def execute(
-    head: Head, incident: Incident, observation: Observation, removed: tuple[Coverage, ...] = ()
+    head: Head, incident: Incident, observation: Observation, removed: Places = NOWHERE
 ) -> Effect:
     """Execute an incident's decision on the head.
 
@@ -231,20 +225,20 @@ def accept_gap(head: Head, incident: Incident) -> Effect:
         return Effect(head, "read once more; nothing is recorded as lost")
     assert finding.partition is not None
     identity = PartitionIdentity(str(finding.topic_id), 0, finding.partition)
-    landed = [(identity, r) for r in finding.intervals]
+    lost = Places({identity: union(finding.intervals)})
     if incident.unverified:  # a range per generation
-        landed = [
+        lost = Places.of_pieces(
             (planned.identity, r)
             for planned in incident.unverified
             for r in intersect(finding.intervals, [planned.offsets])
-        ]
+        )
     if not finding.intervals:
         return Effect(head, "lost: nothing; rows have landed there since")
     return Effect(
         replace(
             head,
-            accepted_loss=add_coverage(head.accepted_loss, landed),
-            unreadable=add_coverage(head.unreadable, landed)
+            accepted_loss=head.accepted_loss | lost,
+            unreadable=head.unreadable | lost
             if finding.kind == "unreadable_record"
             else head.unreadable,
         ),
@@ -256,7 +250,7 @@ def take_table(
     head: Head,
     table: TableObservation,
     finding: Finding,
-    removed: tuple[Coverage, ...],
+    removed: Places,
     planned_id: str | None = None,
 ) -> Effect:
     """Accept the table as it was shown, and record the verified offsets that it no longer holds.
@@ -270,19 +264,17 @@ def take_table(
         planned_id: The table's id as the plan knows it that ran into the change.
     """
     given_up = {*head.given_up, head.table_id, planned_id} - {None, table.table_id}
-    gone = [(c.identity, r) for c in removed for r in c.intervals]
-    count = sum(len(r) for _, r in gone)
     return Effect(
         replace(
             head,
             table_id=table.table_id,
             table_version=finding.table_version,
             commits=tuple(c for c in head.commits if c not in vanished(head.commits, table)),
-            accepted_loss=add_coverage(head.accepted_loss, gone),
+            accepted_loss=head.accepted_loss | removed,
             given_up=tuple(sorted(map(str, given_up))),
         ),
-        f"accepted the table at version {finding.table_version}; it no longer holds {count}"
-        " verified offsets",
+        f"accepted the table at version {finding.table_version}; it no longer holds"
+        f" {removed.offsets} verified offsets",
     )
 
 

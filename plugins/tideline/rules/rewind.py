@@ -14,18 +14,16 @@ from datetime import datetime
 from tideline.model.head import Head, PartitionPosition
 from tideline.model.incident import Incident
 from tideline.model.offsets import (
-    Coverage,
     Intervals,
     OffsetRange,
     PartitionIdentity,
     ReadRange,
     TopicPartition,
-    add_coverage,
     covered_until,
-    intersect,
     subtract,
     union,
 )
+from tideline.model.places import Places
 from tideline.model.run import Rewind, RunRecord
 
 
@@ -43,7 +41,7 @@ def undone_ranges(
         Ranges by cluster id, sorted by topic, partition and start. Adjacent ranges of one log and
         one epoch are joined.
     """
-    claimed = then.covered  # what the restored head covers stays
+    claimed = dict(then.coverage)  # what the restored head covers stays
     sorted_by: dict[tuple[str, PartitionIdentity, int | None], list[ReadRange]] = {}
     for cluster, planned in _claims(tuple(undone)):
         known = claimed.get(planned.identity, ())
@@ -54,10 +52,10 @@ def undone_ranges(
     for (cluster, _, _), ranges in sorted_by.items():
         if ranges:
             removed[cluster] += _pieces(ranges[0], union(r.offsets for r in ranges))
-    for covered in head.coverage:
-        rest = subtract(covered.intervals, claimed.get(covered.identity, ()))
-        if rest:
-            removed[str(head.cluster_id)] += _unplanned(covered.identity, names, rest)
+    for unplanned in (head.coverage - claimed).ranges(names):  # nobody knows its epochs
+        removed[str(head.cluster_id)].append(
+            ReadRange(unplanned.topic, *unplanned.coordinates, None)
+        )
     return {
         cluster: tuple(sorted(ranges, key=lambda r: (r.topic_partition, r.start_offset)))
         for cluster, ranges in removed.items()
@@ -83,25 +81,6 @@ def _pieces(planned: ReadRange, intervals: Intervals) -> list[ReadRange]:
     return [planned.at(r) for r in intervals]
 
 
-def _unplanned(
-    identity: PartitionIdentity, names: Mapping[str, str], intervals: Intervals
-) -> list[ReadRange]:
-    """Coverage that no record accounts for: nobody knows the epochs that it was read with."""
-    topic = names.get(identity.topic_id, identity.topic_id)
-    return [
-        ReadRange(
-            topic,
-            identity.topic_id,
-            identity.generation,
-            identity.partition,
-            r.start_offset,
-            r.end_offset,
-            leader_epoch=None,
-        )
-        for r in intervals
-    ]
-
-
 def layers(ranges: Iterable[ReadRange]) -> Iterator[tuple[ReadRange, ...]]:
     """The ranges in groups with at most one range per partition, as one observation needs them."""
     grouped: dict[TopicPartition, list[ReadRange]] = defaultdict(list)
@@ -125,16 +104,15 @@ def rewound_head(head: Head, then: Head, rewind: Rewind, table_version: int | No
         table_version: Newest version known to hold only what the ledger knows; None without a
             table.
     """
-    stays, unreadable = (_inside(then, known) for known in (head.accepted_loss, head.unreadable))
     landed, generations = then.landed, then.generations
     skipped = _never_read(head, then)
     newest = {(p.topic_id, p.partition): p for p in head.positions}
     moved = {
         p.identity: _past_expired(
             _as_seen(p, newest.get((p.topic_id, p.partition))),
-            landed.get(p.identity, ()),
+            landed[p.identity],
             _expired(rewind, then, p),
-            skipped.get(p.identity, ()),
+            skipped[p.identity],
         )
         for p in then.positions
     }
@@ -144,8 +122,10 @@ def rewound_head(head: Head, then: Head, rewind: Rewind, table_version: int | No
     return replace(
         then,
         positions=tuple(position for position, _ in moved.values()),
-        accepted_loss=add_coverage(then.accepted_loss, [*stays, *passed]),
-        unreadable=add_coverage(then.unreadable, unreadable),
+        accepted_loss=then.accepted_loss
+        | (head.accepted_loss & then.coverage)
+        | Places.of_pieces(passed),
+        unreadable=then.unreadable | (head.unreadable & then.coverage),
         table_id=head.table_id,
         table_version=table_version,
         commits=head.commits,  # the table keeps them, and shows them still
@@ -159,18 +139,9 @@ def rewound_head(head: Head, then: Head, rewind: Rewind, table_version: int | No
     )
 
 
-def _inside(head: Head, known: Iterable[Coverage]) -> list[tuple[PartitionIdentity, OffsetRange]]:
-    """Those of some offsets that a head covers."""
-    kept = head.covered
-    return [
-        (c.identity, r) for c in known for r in intersect(c.intervals, kept.get(c.identity, ()))
-    ]
-
-
-def _never_read(head: Head, then: Head) -> dict[PartitionIdentity, Intervals]:
+def _never_read(head: Head, then: Head) -> Places:
     """Offsets that had expired before they were read, and whose loss was accepted since."""
-    accepted, landed = then.of_logs(head.accepted_loss), then.of_logs(head.coverage)
-    return {i: subtract(offsets, landed.get(i, ())) for i, offsets in accepted.items()}
+    return then.of_logs(head.accepted_loss) - then.of_logs(head.coverage)
 
 
 def _expired(rewind: Rewind, then: Head, position: PartitionPosition) -> list[ReadRange]:
@@ -238,12 +209,7 @@ def undone_record(record: RunRecord, rewind: Rewind, now: datetime) -> RunRecord
 
 def trimmed_record(record: RunRecord, then: Head) -> RunRecord:
     """The record of a run that stays, without ranges that were verified after that head."""
-    kept = then.covered
-    verified = tuple(
-        v
-        for v in record.verified
-        if not subtract([v.planned.offsets], kept.get(v.planned.identity, ()))
-    )
+    verified = tuple(v for v in record.verified if not then.coverage.rest([v.planned]))
     return record if len(verified) == len(record.verified) else replace(record, verified=verified)
 
 

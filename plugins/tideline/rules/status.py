@@ -19,9 +19,7 @@ from tideline.model.offsets import (
     OffsetRange,
     PartitionIdentity,
     TopicPartition,
-    by_identity,
     intersect,
-    missing,
 )
 from tideline.model.plan import BatchPlan, VerifiedRange
 from tideline.model.run import RunRecord
@@ -70,7 +68,6 @@ def summarize(
     unread = [h.written_at for h in head.headroom if h.written_at is not None]
     left = [s for h in head.headroom if (s := h.seconds_left(now)) is not None]
     newest = head.commits[-1] if head.commits else None
-    covered = decoding.covered
     return Status(
         stream=stream,
         state=_state(head, open_incidents, has_lag=has_lag),
@@ -83,7 +80,9 @@ def summarize(
         last_run=newest.run_id if newest is not None else None,
         last_landed_version=newest.version if newest is not None else None,
         open_incidents=len(open_incidents),
-        undecoded=missing(head.covered, covered) if covered or is_typed else None,
+        undecoded=(head.coverage - decoding.coverage).offsets
+        if decoding.coverage or is_typed
+        else None,
         expectations=decoding.failed,
         names=head.names,
         current=_current(decoding, folding),
@@ -103,7 +102,7 @@ def _current(decoding: Decoding, folding: Folding) -> CurrentStatus | None:
         rows=folding.live,
         deleted=folding.deleted,
         buckets=folding.layout.buckets,
-        unfolded=folding.unfolded(decoding.covered),
+        unfolded=folding.unfolded(decoding.coverage),
         folded_at=folding.folded_at,
         unproven_since=folding.unproven_since,
     )
@@ -278,7 +277,7 @@ class _Record:
         self._head = head
         self._open_runs = open_runs
         self._open_incidents = open_incidents
-        self._decoded = decoding.covered
+        self._decoded = decoding.coverage
 
     def explain(
         self,
@@ -287,9 +286,9 @@ class _Record:
         most_runs: int | None,
     ) -> Explanation:
         # before what is covered: offsets that a decision gave up are covered as well
-        if self._is_in(by_identity(self._head.accepted_loss).get(self._identity, ())):
+        if self._is_in(self._head.accepted_loss[self._identity]):
             return self._says("accepted_loss", self._decided(closed_incidents))
-        if self._is_in(self._head.covered.get(self._identity, ())):
+        if self._is_in(self._head.coverage[self._identity]):
             return self._covered(chain(self._open_runs, closed_runs), most_runs)
         if (incident := self._about(self._open_incidents)) is not None:
             return self._says("at_stake", self._at_stake(incident))

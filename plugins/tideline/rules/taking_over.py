@@ -18,35 +18,27 @@ from tideline.model.observation import Gap, TopicObservation
 from tideline.model.offsets import (
     Beginning,
     CoordinateRange,
-    Coverage,
-    Intervals,
     OffsetRange,
     PartitionIdentity,
     PlannedRange,
     ReadRange,
-    by_log,
     intersect,
     subtract,
     union,
-    without_coverage,
 )
+from tideline.model.places import NOWHERE, Places
 from tideline.model.plan import Mismatch, VerifiedRange
 from tideline.model.run import RunRecord
 from tideline.rules.reset_detection import is_cut
 from tideline.rules.verification import sound_parts
 
-Held = Mapping[PartitionIdentity, Intervals]
 Names = Mapping[str, str]
 _ERASED = re.compile(rf"{ERASURE}\d+\.removed")
 
 
-def removed_by(
-    commits: Iterable[KnownCommit], missing: Iterable[Coverage]
-) -> dict[PartitionIdentity, Intervals]:
+def removed_by(commits: Iterable[KnownCommit], missing: Places) -> Places:
     """Verified offsets without a row, where commits say that they have written or removed."""
-    written = by_log(r for c in commits for r in c.ranges)
-    found = ((c.identity, intersect(c.intervals, written.get(c.identity, ()))) for c in missing)
-    return {identity: offsets for identity, offsets in found if offsets}
+    return missing & Places.of(*(c.ranges for c in commits))
 
 
 def erased_by(commits: Iterable[KnownCommit]) -> tuple[CoordinateRange, ...]:
@@ -92,13 +84,13 @@ def having_followed(head: Head, logs: Iterable[PartitionIdentity], names: Names)
         logs: As `landed_logs` of commits that the ledger does not know.
         names: Topic names by topic id.
     """
-    known = {*head.covered, *(p.identity for p in (*head.positions, *head.retired))}
+    known = {*head.coverage, *(p.identity for p in (*head.positions, *head.retired))}
     new = [i for i in logs if i not in known and i.topic_id in names]
     stays = groupby(new, lambda i: i.topic_id)
     return head.having_followed((names[topic_id], topic_id, logs) for topic_id, logs in stays)
 
 
-def without_removed(head: Head, closed: Iterable[RunRecord], gone: Held) -> Head:
+def without_removed(head: Head, closed: Iterable[RunRecord], gone: Places) -> Head:
     """The head that does not count removed rows, and goes back to the first of them.
 
     Where the live lane has never been, it does not go: that is a backfill's business.
@@ -111,12 +103,12 @@ def without_removed(head: Head, closed: Iterable[RunRecord], gone: Held) -> Head
     for planned in (v.planned for r in closed if r.lane == "live" for v in r.verified):
         key = (planned.topic_id, planned.partition)
         begun[key] = min(planned.start_offset, begun.get(key, planned.start_offset))
-    in_logs = head.of_logs(Coverage(i, offsets) for i, offsets in gone.items())
+    in_logs = head.of_logs(gone)
 
     def back(position: PartitionPosition) -> PartitionPosition:
         first = begun.get((position.topic_id, position.partition), 0)
         read = [OffsetRange(first, max(first, position.next_offset))]
-        unread = intersect(in_logs.get(position.identity, ()), read)
+        unread = intersect(in_logs[position.identity], read)
         if not unread:
             return position
         # what was seen of the log once counts on: a cut stays one
@@ -125,24 +117,23 @@ def without_removed(head: Head, closed: Iterable[RunRecord], gone: Held) -> Head
     return replace(
         head,
         positions=tuple(map(back, head.positions)),
-        coverage=without_coverage(head.coverage, gone),
-        backfilled=without_coverage(head.backfilled, gone),
+        coverage=head.coverage - gone,
+        backfilled=head.backfilled - gone,
     )
 
 
-def amended(closed: Iterable[RunRecord], gone: Held) -> tuple[RunRecord, ...]:
+def amended(closed: Iterable[RunRecord], gone: Places) -> tuple[RunRecord, ...]:
     """The closed records that had verified rows which are gone, with what is left of that."""
     left = ((r, tuple(part for v in r.verified for part in _left(v, gone))) for r in closed)
     return tuple(replace(r, verified=parts) for r, parts in left if parts != r.verified)
 
 
-def _left(verified: VerifiedRange, gone: Held) -> tuple[VerifiedRange, ...]:
+def _left(verified: VerifiedRange, gone: Places) -> tuple[VerifiedRange, ...]:
     planned = verified.planned
-    lost = intersect([planned.offsets], gone.get(planned.identity, ()))
-    if not lost:
+    gaps = tuple(Gap(lost.offsets, "expired") for lost in gone.cut([planned]))
+    if not gaps:
         return (verified,)
-    gaps = tuple(Gap(r, "expired") for r in lost)
-    return sound_parts([Mismatch(planned, verified.rows, gaps, 0, verified.gaps)], {})
+    return sound_parts([Mismatch(planned, verified.rows, gaps, 0, verified.gaps)], NOWHERE)
 
 
 def forgotten(
@@ -156,7 +147,7 @@ def forgotten(
         known: Ids of plans that are open: they are recovered as ever.
         names: Topic names by topic id.
     """
-    plans, claimed, found = set(known), head.covered, []
+    plans, claimed, found = set(known), dict(head.coverage), []
     for commit in commits:
         for r in commit.ranges:
             before = claimed.get(r.identity, ())

@@ -20,12 +20,12 @@ from tideline.model.offsets import (
     PartitionIdentity,
     PlannedRange,
     TopicPartition,
-    by_log,
     intersect,
     subtract,
     union,
 )
-from tideline.model.plan import BatchPlan, LandedRange, Mismatch, VerifiedRange
+from tideline.model.places import NOWHERE, Places
+from tideline.model.plan import BatchPlan, LandedRange, Mismatch, VerifiedRange, places_of
 from tideline.model.verdicts import FindingClass
 
 _BY_POLICY: dict[str, GapReason] = {
@@ -40,15 +40,9 @@ Evidence = Mapping[PartitionIdentity, Sequence[Gap]]
 
 def missing_offsets(
     planned: Iterable[PlannedRange], landed: Mapping[PartitionIdentity, LandedRange]
-) -> dict[PartitionIdentity, Intervals]:
-    """The planned offsets without a row, by identity; a range that is complete has no entry."""
-    missing = {}
-    for item in planned:
-        present = landed.get(item.identity)
-        offsets = subtract([item.offsets], present.offsets if present is not None else ())
-        if offsets:
-            missing[item.identity] = offsets
-    return missing
+) -> Places:
+    """The planned offsets without a row."""
+    return Places.of(planned) - places_of(landed)
 
 
 def still_missing(incident: Incident, landed: Mapping[PartitionIdentity, LandedRange]) -> Incident:
@@ -62,16 +56,9 @@ def still_missing(incident: Incident, landed: Mapping[PartitionIdentity, LandedR
     return replace(incident, finding=replace(incident.finding, intervals=union(*left)))
 
 
-def unexplained_by(
-    missing: Mapping[PartitionIdentity, Intervals], known: Evidence
-) -> dict[PartitionIdentity, Intervals]:
-    """The missing offsets without any evidence, by identity; others have no entry."""
-    unexplained = {}
-    for identity, intervals in missing.items():
-        _, rest = assign(intervals, known.get(identity, ()))
-        if rest:
-            unexplained[identity] = rest
-    return unexplained
+def unexplained_by(missing: Places, known: Evidence) -> Places:
+    """The missing offsets without any evidence."""
+    return Places({log: assign(r, known.get(log, ()))[1] for log, r in missing.items()})
 
 
 def verify_ranges(
@@ -80,8 +67,8 @@ def verify_ranges(
     *,
     gaps: str,
     evidence: Evidence,
-    accepted_loss: Mapping[PartitionIdentity, Intervals],
-    erased: Mapping[PartitionIdentity, Intervals] = {},
+    accepted_loss: Places,
+    erased: Places = NOWHERE,
 ) -> tuple[tuple[VerifiedRange, ...], tuple[Mismatch, ...]]:
     """Compare every planned range with its rows: one row per offset, or an admitted reason.
 
@@ -101,13 +88,13 @@ def verify_ranges(
         present = landed.get(item.identity) or LandedRange(item.identity, 0, ())
         missing = subtract([item.offsets], present.offsets)
         rest, known = missing, list[Gap]()
-        reasons_known: tuple[tuple[GapReason, Mapping[PartitionIdentity, Intervals]], ...] = (
+        reasons_known: tuple[tuple[GapReason, Places], ...] = (
             ("erased", erased),
             ("accepted", accepted_loss),
         )
         for reason, offsets in reasons_known:
-            known += [Gap(r, reason) for r in intersect(rest, offsets.get(item.identity, ()))]
-            rest = subtract(rest, offsets.get(item.identity, ()))
+            known += [Gap(r, reason) for r in intersect(rest, offsets[item.identity])]
+            rest = subtract(rest, offsets[item.identity])
         if gaps in _BY_POLICY:
             known += [Gap(r, _BY_POLICY[gaps]) for r in rest]
         else:  # what the log does not show any more may have been a record
@@ -136,9 +123,7 @@ def assign(missing: Intervals, known: Sequence[Gap]) -> tuple[tuple[Gap, ...], I
     return merge_gaps(gaps), subtract(missing, union(g.offsets for g in gaps))
 
 
-def sound_parts(
-    mismatches: Iterable[Mismatch], covered: Mapping[PartitionIdentity, Intervals]
-) -> tuple[VerifiedRange, ...]:
+def sound_parts(mismatches: Iterable[Mismatch], covered: Places) -> tuple[VerifiedRange, ...]:
     """The parts of ranges that verify although the whole range does not.
 
     Where a row stands twice, nothing of the range does.
@@ -152,7 +137,7 @@ def sound_parts(
         if not item.duplicates
         for left in subtract(
             subtract([item.planned.offsets], [g.offsets for g in item.gaps]),
-            covered.get(item.planned.identity, ()),
+            covered[item.planned.identity],
         )
     )
 
@@ -172,8 +157,8 @@ def verified_again(
 
     A part that was verified before may be inside a range that verifies as a whole now.
     """
-    again = by_log(item.planned for item in good)
-    kept = (v for v in known if subtract([v.planned.offsets], again.get(v.planned.identity, ())))
+    again = Places.of(item.planned for item in good)
+    kept = (v for v in known if again.rest([v.planned]))
     return (*kept, *good)
 
 

@@ -12,13 +12,8 @@ from operator import or_
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from tideline.model.offsets import (
-    CoordinateRange,
-    OffsetRange,
-    PartitionIdentity,
-    add_coverage,
-    by_identity,
-)
+from tideline.model.offsets import CoordinateRange, OffsetRange, PartitionIdentity
+from tideline.model.places import Places
 
 Transform = Callable[[DataFrame], DataFrame]
 
@@ -74,8 +69,7 @@ def marked(name: str, ranges: Sequence[CoordinateRange]) -> Transform:
 
 
 def _normalized(ranges: Sequence[CoordinateRange]) -> list[_Interval]:
-    merged = by_identity(add_coverage((), ((r.identity, r.offsets) for r in ranges)))
-    return [(log, interval) for log, intervals in merged.items() for interval in intervals]
+    return list(Places.of(ranges).pieces)
 
 
 def _compared(intervals: Sequence[_Interval]) -> Column:

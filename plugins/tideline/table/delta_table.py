@@ -32,7 +32,8 @@ from tideline.errors import (
 from tideline.model.current import COORDINATES, IS_DELETED, Floor
 from tideline.model.head import KnownCommit
 from tideline.model.observation import TableObservation
-from tideline.model.offsets import CoordinateRange, Intervals, PartitionIdentity, PlaceInLog
+from tideline.model.offsets import CoordinateRange, PartitionIdentity, PlaceInLog
+from tideline.model.places import NOWHERE, Places
 from tideline.model.plan import DamagedFile, LandedRange, Stored, WrittenRows
 from tideline.model.run import TableCommit
 from tideline.model.spark_job import SparkResult
@@ -264,23 +265,19 @@ class TargetTable:
             found[value] = PartitionFiles((*known.paths, unquote(file.path)), rows)
         return found
 
-    def valueless(
-        self, ranges: Iterable[CoordinateRange], version: int
-    ) -> dict[PartitionIdentity, Intervals]:
+    def valueless(self, ranges: Iterable[CoordinateRange], version: int) -> Places:
         """Offsets of raw rows that have no value."""
         table = self._open(version)
         if table is None:
-            return {}
+            return NOWHERE
         with self._reachable():
             return valueless_rows(table, self._options, Coordinates(ranges))
 
-    def since(
-        self, ranges: Iterable[CoordinateRange], version: int, time: datetime
-    ) -> dict[PartitionIdentity, Intervals]:
+    def since(self, ranges: Iterable[CoordinateRange], version: int, time: datetime) -> Places:
         """Offsets of raw rows with Kafka's time from one on."""
         table = self._open(version)
         if table is None:
-            return {}
+            return NOWHERE
         with self._reachable():
             return rows_since(table, self._options, Coordinates(ranges), time)
 

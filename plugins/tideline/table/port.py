@@ -32,7 +32,8 @@ from tideline.model.current import Floor
 from tideline.model.head import KnownCommit
 from tideline.model.maintenance import FileCount, FileMerge, PlannedRows, TableFile, TableSize
 from tideline.model.observation import TableObservation
-from tideline.model.offsets import CoordinateRange, Intervals, PartitionIdentity, PlaceInLog
+from tideline.model.offsets import CoordinateRange, PartitionIdentity, PlaceInLog
+from tideline.model.places import Places
 from tideline.model.plan import DamagedFile, LandedRange, Stored, WrittenRows
 from tideline.model.run import TableCommit
 from tideline.model.spark_job import SparkResult
@@ -310,9 +311,7 @@ class TablePort(Protocol):
             VerificationFailed: As `written`.
         """
 
-    def valueless(
-        self, ranges: Iterable[CoordinateRange], version: int
-    ) -> dict[PartitionIdentity, Intervals]:
+    def valueless(self, ranges: Iterable[CoordinateRange], version: int) -> Places:
         """Offsets of raw rows that have no value; reads the values of the files concerned.
 
         Args:
@@ -322,9 +321,7 @@ class TablePort(Protocol):
             ServiceAway: The store cannot be reached, or a file is gone.
         """
 
-    def since(
-        self, ranges: Iterable[CoordinateRange], version: int, time: datetime
-    ) -> dict[PartitionIdentity, Intervals]:
+    def since(self, ranges: Iterable[CoordinateRange], version: int, time: datetime) -> Places:
         """Offsets of raw rows with Kafka's time from one on (inclusive); reads these times only.
 
         Args:

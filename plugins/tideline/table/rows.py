@@ -18,7 +18,14 @@ import pyarrow as pa
 from tideline.delta_io import Addressed, integers, plain_schema, read_parquet
 from tideline.errors import BadInput
 from tideline.model.maintenance import PlannedRows
-from tideline.model.offsets import CoordinateRange, Intervals, OffsetRange, PartitionIdentity, union
+from tideline.model.offsets import (
+    CoordinateRange,
+    OffsetRange,
+    PartitionIdentity,
+    Piece,
+    union,
+)
+from tideline.model.places import Places
 from tideline.model.plan import LandedRange
 from tideline.table.opened import Opened, active_files
 from tideline.table.schema import COORDINATES
@@ -34,7 +41,7 @@ Grouped = Iterator[tuple[PartitionIdentity, np.ndarray]]
 Reader = Callable[[DataFile], Grouped]
 _QUARANTINED = (*COORDINATES, "timestamp", "error_class")
 _PLANNED = (*COORDINATES, "decode_plan_id")
-_Places = dict[PartitionIdentity, list[OffsetRange]]
+_Pieces = list[Piece]
 
 
 def read_coordinates(
@@ -110,7 +117,7 @@ def rows_of_plans(table: Opened, options: Mapping[str, str], plans: Collection[s
     Args:
         table: The quarantine.
     """
-    places: tuple[_Places, _Places] = (defaultdict(list), defaultdict(list))
+    places: tuple[_Pieces, _Pieces] = ([], [])
     topics: dict[str, str] = {}
     size = 0
     for file in active_files(table):
@@ -119,11 +126,11 @@ def rows_of_plans(table: Opened, options: Mapping[str, str], plans: Collection[s
         for row in data.to_pylist():
             is_chosen = row["decode_plan_id"] in plans
             log = PartitionIdentity(row["topic_id"], row["generation"], row["partition"])
-            places[is_chosen][log].append(OffsetRange(row["offset"], row["offset"] + 1))
+            places[is_chosen].append((log, OffsetRange(row["offset"], row["offset"] + 1)))
             topics[row["topic_id"]] = row["topic"]
             chosen += is_chosen
         size += (file.size or 0) * chosen // max(1, len(data))
-    others, found = ({i: union(r) for i, r in logs.items()} for logs in places)
+    others, found = map(Places.of_pieces, places)
     return PlannedRows(found, others, topics, size)
 
 
@@ -155,9 +162,7 @@ def quarantined_rows(
     )
 
 
-def valueless_rows(
-    table: Opened, options: Mapping[str, str], wanted: Coordinates
-) -> dict[PartitionIdentity, Intervals]:
+def valueless_rows(table: Opened, options: Mapping[str, str], wanted: Coordinates) -> Places:
     """The offsets of rows whose value is null; reads the values of the files concerned.
 
     Args:
@@ -169,7 +174,7 @@ def valueless_rows(
 
 def rows_since(
     table: Opened, options: Mapping[str, str], wanted: Coordinates, since: datetime
-) -> dict[PartitionIdentity, Intervals]:
+) -> Places:
     """The offsets of rows with Kafka's time from one on (inclusive). Errors as `valueless_rows`."""
     import pyarrow.compute as pc
 
@@ -295,7 +300,7 @@ def _rows_where(
     wanted: Coordinates,
     column: str,
     is_meant: Callable[[pa.ChunkedArray], pa.ChunkedArray],
-) -> dict[PartitionIdentity, Intervals]:
+) -> Places:
     found: dict[PartitionIdentity, list[OffsetRange]] = defaultdict(list)
     for file in filter(wanted.may_be_in, active_files(table)):
         its = file.by_its_rows
@@ -305,4 +310,4 @@ def _rows_where(
         offsets = integers(data.column("offset"))
         for identity, mask in by_identity(data, its):
             found[identity] += runs(offsets if mask is None else offsets[mask])
-    return {identity: union(offsets) for identity, offsets in found.items()}
+    return Places({identity: union(offsets) for identity, offsets in found.items()})

@@ -19,13 +19,8 @@ from deltalake import DeltaTable
 
 from tideline.delta_checkpoint import stats_of
 from tideline.delta_io import booleans, from_delta, microseconds
-from tideline.model.offsets import (
-    CoordinateRange,
-    Intervals,
-    OffsetRange,
-    PartitionIdentity,
-    by_log,
-)
+from tideline.model.offsets import CoordinateRange, Intervals, OffsetRange, PartitionIdentity
+from tideline.model.places import Places
 from tideline.table.schema import ATTEMPTS
 
 IDENTITY = ("topic_id", "generation", "partition")
@@ -196,7 +191,7 @@ class Coordinates:
     """
 
     def __init__(self, ranges: Iterable[CoordinateRange]) -> None:
-        self._wanted = by_log(ranges)
+        self._wanted = Places.of(ranges)
         self._bounds: dict[PartitionIdentity, tuple[np.ndarray, np.ndarray]] = {}
         by_number: dict[int, list[OffsetRange]] = defaultdict(list)
         for identity, intervals in self._wanted.items():
@@ -207,7 +202,7 @@ class Coordinates:
 
     def of(self, identity: PartitionIdentity) -> Intervals:
         """The offsets that are meant in one log."""
-        return self._wanted.get(identity, ())
+        return self._wanted[identity]
 
     def may_be_in(self, file: DataFile) -> bool:
         """Whether a file may have rows there, by its statistics."""

@@ -24,7 +24,7 @@ from tideline.folding.spark.changes import (
     key_text,
 )
 from tideline.model.current import IS_DELETED, Barrier, FoldPlan
-from tideline.model.offsets import by_log, subtract
+from tideline.model.places import Places
 
 _ALONE, _AGAIN = "_tideline_alone", "_tideline_again"
 
@@ -36,17 +36,15 @@ def is_late(plan: FoldPlan) -> bool:
     """
     if plan.order != "offset":
         return True
-    mine, known = by_log(plan.ranges), by_log(plan.covered)
+    mine, known = Places.of(plan.ranges), Places.of(plan.covered)
     first: dict[int, tuple[int, int, int]] = {}
     for log, intervals in mine.items():
         at = (plan.incarnations.of(log) or 0, log.generation, intervals[0].start_offset)
         first[log.partition] = min(at, first.get(log.partition, at))
-    others = ((log, subtract(ranges, mine.get(log, ()))) for log, ranges in known.items())
     return any(
         (plan.incarnations.of(log) or 0, log.generation, ranges[-1].end_offset)
         > first.get(log.partition, _NEVER)
-        for log, ranges in others
-        if ranges
+        for log, ranges in (known - mine).items()
     )
 
 
