@@ -285,6 +285,7 @@ _NAMES = {
     "s3proxy": "object store",
     "SparkConnectServer": "Spark Connect",
     "postgres": "PostgreSQL",
+    "multiprocessing.spawn": "stand-in of a cloud's store",  # its proxy (devstack.store_proxy)
 }
 
 

@@ -102,8 +102,9 @@ def test_a_planted_leak_is_found(stage):
     assert found["database: XCom"] == {"Kafka's password, xcom"}
 
 
-SILENT = {"embedded broker"}
-"""Processes that ask nobody who is there, with what they hold: sample data (docs/security.md)."""
+SILENT = {"embedded broker", "stand-in of a cloud's store"}
+"""Processes that ask nobody who is there, with what they hold: sample data (docs/security.md). The
+second is of this suite alone: what stands in for Google's store takes no key."""
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
