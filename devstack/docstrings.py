@@ -10,6 +10,7 @@ Usage: python -m devstack.docstrings
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 import sys
 from collections import defaultdict
@@ -22,6 +23,8 @@ DOORS = (
     *(f"pipeline/{name}.py" for name in ("ingest_ranges", "resolve_reset", "run_batch", "steps")),
 )
 """Steps of a run and operations: their callers are people, a shell, Airflow."""
+BUILT_IN = {*dir(builtins)}
+"""Python's own errors are told wherever they leave."""
 _REFUSES = re.compile(r"_?(refuse|require|check|halt)d?(_|$)")
 _ENTRY = re.compile(r"^ {4}(\w+): ", re.MULTILINE)
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -69,7 +72,9 @@ def passing(tree: ast.Module, helpers: Mapping[str, set[str]]) -> Iterator[tuple
             if name.startswith("_") or function.name.startswith("_"):
                 own |= of_module.get(name, set())
             own |= helpers.get(name, set())
-        yield from ((function.lineno, name) for name in _ENTRY.findall(told) if name not in own)
+        yield from (
+            (function.lineno, name) for name in _ENTRY.findall(told) if name not in own | BUILT_IN
+        )
 
 
 def functions(tree: ast.AST) -> Iterator[Function]:

@@ -5,19 +5,43 @@ Every error keeps its message so (`clean`); what a store, a catalog, an endpoint
 
 from __future__ import annotations
 
+import os
 import re
+from pathlib import Path
+from stat import S_ISREG
 
 NO_TEXT = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]|\r(?!\n)"
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
+    "\ud800-\udfff\ufffe\uffff]|\r(?!\n)"
 )
 """What no store keeps alike, or what shows a text otherwise than it is: control characters other
-than tab and new line, halves of characters, and changes of direction."""
+than tab and new line, halves of characters, separators of lines, and changes of direction."""
 _ADDRESS = re.compile(r"(\w[\w+.-]{0,20}://)([^\s'\"<>]*)")
 _LOGIN = re.compile(
     r"(//)[^\s/?#@:\[]{0,100}:(?!\d{1,5}(?:[^\w.@:-]|$))(?:[^\s]{0,500}@|[^\n@]{0,100}@)"
 )
 """A user, and what follows the colon and is no port, up to the last `@` of the word: a password may
 have any character, also one that ends an address, or a blank."""
+
+
+def read_regular(path: str | Path, most: int) -> bytes:
+    """The first bytes of a regular file: a pipe would hang, and a device never end.
+
+    Args:
+        most: How many bytes at most.
+
+    Raises:
+        ValueError: It is no regular file.
+        OSError: It cannot be read.
+    """
+    opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # one look: no other file comes between
+    try:
+        if not S_ISREG(os.fstat(opened).st_mode):
+            raise ValueError("not a regular file")
+        with open(opened, "rb", closefd=False) as file:
+            return file.read(most)
+    finally:
+        os.close(opened)
 
 
 def bare(text: str) -> str:
@@ -37,7 +61,12 @@ def _bare_address(found: re.Match[str]) -> str:
 
 def clean(text: str) -> str:
     """A text as `bare` leaves it, with nothing that commands a terminal: each error's message."""
-    return NO_TEXT.sub("\N{REPLACEMENT CHARACTER}", bare(text))
+    return visible(bare(text))
+
+
+def visible(text: str) -> str:
+    """A text with nothing that commands a terminal, or shows it otherwise than it is."""
+    return NO_TEXT.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def told(text: str, most: int = 500) -> str:

@@ -3,6 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
+from devstack.process import wait_until
 from tests.browser.page_world import fleets, listed, many, now, status
 from tideline.contract.page import Look, StreamList
 
@@ -139,7 +140,7 @@ def test_a_thousand_streams(visitor, world):
     looked = {"ledger": asked, "brokers": asked}
     world.streams = [one.model_copy(update=looked) for one in world.streams]
     visitor.refreshed(page)
-    page.wait_for_function(f"{measured}.length > 1")
+    wait_until(lambda: page.evaluate(f"{measured}.length") > 1, "no second measurement", 60)
     again = page.evaluate(measured)[-1]
     plain = page.evaluate("""() => {
         const start = performance.now(), body = document.createElement("div");

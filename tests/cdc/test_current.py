@@ -105,7 +105,10 @@ def test_what_a_new_snapshot_has_not_read_is_swept(source, capture, harness, spa
     captured = capture("json", database, partitions=3)
     stream = captured.stream(current={"table": {"buckets": 4}})
     wait_until(captured.end, "the snapshot is not there", 60)
+    began = time.monotonic()
     until_it_passes(partial(harness.run, stream, "before", spark))
+    # which records are of which snapshot, nobody could say of two that are nearer
+    wait_until(lambda: time.monotonic() - began > 31, "time stands still", 60)
     captured.forget(lambda: changes.happen(100))
     changes.untold.clear()  # the snapshot tells them
     all_told(changes, captured)

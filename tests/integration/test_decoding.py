@@ -14,6 +14,7 @@ from tests.worlds.lake import map_columns, rows
 from tideline.decoding import execution as decode_attempt
 from tideline.decoding import execution as decode_execution
 from tideline.decoding import steps as decode_steps
+from tideline.decoding.readers import parts_of
 from tideline.decoding.steps import finish_open
 from tideline.errors import (
     BadInput,
@@ -511,6 +512,45 @@ def test_records_bring_so_many_fields_at_a_time_and_no_more(tmp_path, framing, c
     assert lake.audits().clean
 
 
+def test_names_count_by_their_length(tmp_path):
+    """A table's columns are written down with each version of it, for good."""
+    lake = _in_connect(tmp_path)
+    lake.lands(_wide(["id"]))
+    lake.decodes("one")
+    lake.lands(_wide(["id", *("n" * 5_000 + str(n) for n in range(5))]))
+    with pytest.raises(DecodingHalted, match=r"105 new fields at a time \(allowed: 100"):
+        lake.decodes("two")
+
+
+def test_the_newest_version_of_a_subject_brings_no_more_either(tmp_path):
+    """With `framing: plain` nothing in a record names the schema."""
+    wanted = {"format": "avro", "subject": "orders-value", "framing": "plain"}
+    lake = DecodedLake(tmp_path, value=wanted)
+    lake.register(ID)
+    first = parts_of(lake.run("one"), lake.ledger.read().decoding)
+    lake.register(ID, *((f"c{n}", ["null", "int"]) for n in range(101)))
+    known = replace(lake.ledger.read().decoding, parts=first)
+    with pytest.raises(DecodingHalted, match=r"101 new fields at a time"):
+        parts_of(lake.run("two"), known)
+
+
+def test_what_a_producer_calls_a_field_commands_no_terminal(tmp_path):
+    """Nor is it a line of its own in a log, nor longer than anybody reads."""
+    lake = _in_connect(tmp_path)
+    lake.decode["on_schema"] = {"new_field": "halt"}
+    lake.lands(_wide(["id"]))
+    lake.decodes("one")
+    forged = "x\nINFO  tideline: audit: clean\u202e\x1b[2J\u2028"
+    lake.lands(_wide(["id", forged, "n" * 500_000]))
+    with pytest.raises(DecodingHalted) as halted:
+        lake.decodes("two")
+    (incident,) = lake.ledger.read().open_incidents
+    for text in (halted.value.message, incident.finding.actual):
+        assert "x INFO tideline: audit: clean" in text
+        assert not {"\n", "\x1b", "\u202e", "\u2028"} & {*text}
+        assert len(text) < 5_000
+
+
 def test_a_tables_first_columns_may_be_more(tmp_path):
     """Wide tables are there; one record of thousands of fields is none."""
     lake = _in_connect(tmp_path)
@@ -801,7 +841,7 @@ def test_own_columns_of_a_new_table(tmp_path):
 def undo(lake, end):
     """A rewind of everything from an offset on: raw rows first, then the ledger, in one swap."""
     state = lake.ledger.read()
-    log = state.head.coverage[-1].identity
+    *_, log = state.head.coverage
     gone = ReadRange("orders", log.topic_id, log.generation, log.partition, end, lake.landed, None)
     DeltaTable(lake.raw.uri).delete(f"offset >= {end}")
     rewind = Rewind("rewind-1", "one", "because", "ann", NOW, "head", removes=(gone,))

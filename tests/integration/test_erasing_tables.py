@@ -94,6 +94,26 @@ def test_rows_of_keys_and_rows_at_coordinates(lake):
     assert [*MaintainedTable(lake.uri + "-none").rows_at(None, ())] == []
 
 
+def test_each_key_is_looked_for_in_each_table_that_it_fits(tmp_path):
+    """A table of before may lack the column, or have it in another type; no other key is lost."""
+    log = {"topic_id": [str(UUID(int=7))] * 2, "generation": [0] * 2, "partition": [0] * 2}
+    for name, columns in {
+        "today": {"offset": [2, 3], "id": ["abc", "8"]},
+        "before": {"offset": [0, 1], "id": [7, 8]},
+        "first": {"offset": [4, 5]},
+    }.items():
+        write_deltalake(str(tmp_path / name), pa.table(log | columns))
+    tables = [MaintainedTable(str(tmp_path / name)) for name in ("today", "before", "first")]
+    keys = [{"id": "7"}, {"id": "abc"}, {"id": "nobody"}]
+    found, had, unasked = erase_finding._by_columns(tables, keys)
+    assert sorted(offset for _, offset in found) == [0, 2]
+    assert had == {0, 1}
+    assert [text.split(":")[0] for text in unasked] == [
+        f"2 of the keys fit no column of {tables[1].uri}",
+        f"3 of the keys fit no column of {tables[2].uri}",
+    ]
+
+
 def test_files_of_a_partition_whose_value_has_to_be_encoded_count(tmp_path):
     """A Delta log has their paths as URLs (`kind=a%2520b`)."""
     uri, topic_id = str(tmp_path / "typed"), str(UUID(int=7))

@@ -165,6 +165,12 @@ MUTANTS = (
         "tests/unit/test_rights.py",
     ),
     Mutant(
+        "a clear of a task alone is one as well",
+        "return bool(task is not None and task.max_tries > task.task.retries)",
+        "return False",
+        "tests/dags/test_who_asks.py",
+    ),
+    Mutant(
         "only an approver's answer counts",
         "            if not approval.may_decide(self.stream, by):",
         "            if False:",
@@ -286,7 +292,7 @@ MUTANTS = (
     ),
     Mutant(
         "no text of others commands a terminal",
-        'return NO_TEXT.sub("\\N{REPLACEMENT CHARACTER}", bare(text))',
+        "return visible(bare(text))",
         "return bare(text)",
         WORDS,
     ),

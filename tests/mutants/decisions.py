@@ -31,8 +31,8 @@ MUTANTS = (
     ),
     Mutant(
         "a decision by tideline_resolve is an approver's",
-        "    user = _sender(stream, dag_run)\n    require_approver(stream, user)",
-        "    user = _sender(stream, dag_run)",
+        "    user = _sender(stream, dag_run, task)\n    require_approver(stream, user)",
+        "    user = _sender(stream, dag_run, task)",
         "tests/dags/test_rights_of_tasks.py",
     ),
     Mutant(
@@ -55,14 +55,14 @@ MUTANTS = (
     ),
     Mutant(
         "an accepted loss is decided by who sends the form",
-        "require_operator(stream, dag_run, from_form=True, decides=accept_loss)",
-        "require_operator(stream, dag_run, from_form=True)",
+        'stream, dag_run, context.get("ti"), from_form=True, decides=accept_loss',
+        'stream, dag_run, context.get("ti"), from_form=True',
         RIGHTS,
     ),
     Mutant(
         "an erasure is decided by who sends the form",
-        "require_operator(stream, dag_run, from_form=True, decides=True)",
-        "require_operator(stream, dag_run, from_form=True)",
+        "require_operator(stream, dag_run, task, from_form=True, decides=True)",
+        "require_operator(stream, dag_run, task, from_form=True)",
         RIGHTS,
     ),
     Mutant(

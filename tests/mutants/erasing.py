@@ -95,7 +95,7 @@ MUTANTS = (
     ),
     Mutant(
         "a key has records that are its own",
-        "had |= {number for number, key in asked if key in there}",
+        "had |= {number for number, key in asked.items() if key in there}",
         "had |= {*numbers}",
         STEPS,
     ),

@@ -228,7 +228,7 @@ def test_a_file_without_keys_is_refused_and_no_message_shows_one(tmp_path, text,
 def test_what_is_no_regular_file_is_refused_at_once(tmp_path, make):
     """A pipe would hang, and a device never end."""
     make(tmp_path / "keys.csv")
-    with pytest.raises(BadInput, match=r"keys\.csv: no regular"):
+    with pytest.raises(BadInput, match=r"keys\.csv: cannot be read: not a regular"):
         read_keys(tmp_path / "keys.csv")
 
 

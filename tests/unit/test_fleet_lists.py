@@ -1,11 +1,14 @@
 """Which topics a fleet has, and which of two fleets lands one that both mean."""
 
+import os
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
 from tests.worlds.build import ID, NOW
+from tideline.airflow.stream_dags import stream_dags
 from tideline.errors import BadInput, StreamFileError
 from tideline.fleet import discovery
 from tideline.fleet.discovery import discover
@@ -19,6 +22,7 @@ from tideline.stream.files import (
     read_file,
     read_fleet,
     read_stream,
+    stream_paths,
 )
 from tideline.wiring import open_ledger
 
@@ -130,6 +134,48 @@ def test_a_topic_called_like_a_fleet_takes_nothing_from_it(write, tmp_path, monk
         find_stream("all", tmp_path)
     assert find_stream("pay", tmp_path).kafka.connection == "other"
     assert discover(lab).refused == ()  # they are in the list, and stay a problem of the fleet
+
+
+@pytest.mark.parametrize("broken", ["typo: 1\n", "a: [\n"], ids=["a wrong key", "no YAML"])
+def test_a_refused_file_keeps_its_stream_whatever_it_is_called(write, tmp_path, broken):
+    """No fleet takes it, of another cluster, with other operators."""
+    path = write("lab", "payments")
+    own = tmp_path / "pay.yaml"
+    own.write_text(f"{OWN}{broken}")
+    assert read_fleet(path).streams == ()
+    assert {d.dag_id for d in stream_dags(None, tmp_path)} == {"lab", "pay"}
+    with pytest.raises(BadInput, match="1 files there are refused"):
+        find_stream("payments", tmp_path)
+    own.write_text(f"{own.read_text().replace('stream', 'fleet', 1)}")
+    assert read_fleet(path).streams == ()
+
+
+def test_while_a_fleet_s_file_is_refused_no_other_fleet_takes_new_topics(
+    write, tmp_path, monkeypatch
+):
+    """They may be the other's, which has seen them first."""
+    path, other = write("lab", "a"), write("shop", "orders")
+    other.write_text(f"{other.read_text()}typo: 1\n")
+    monkeypatch.setattr(discovery, "_found", lambda *_: {"a": ID, "orders": ID})
+    found = discover(path)
+    assert (found.new, [t.name for t in found.topics.topics]) == ((), ["a"])
+    assert "shop.yaml is refused, and may have it" in str(found.refused)
+    other.write_text(other.read_text().replace("typo: 1\n", ""))
+    assert "shop.yaml has a stream of that name" in str(discover(path).refused)
+
+
+def test_a_folder_that_cannot_be_listed_is_named(tmp_path, monkeypatch):
+    """`glob` finds nothing there, and no Dag would say so."""
+    monkeypatch.setattr(os, "scandir", lambda path: Path(path, "nowhere").stat())
+    with pytest.raises(BadInput, match="cannot be listed"):
+        stream_paths(tmp_path)
+
+
+OWN = """\
+stream: payments
+kafka: {topics: [payments]}
+table: {uri: /data/b/payments}
+"""
 
 
 def test_of_three_topics_that_meet_the_first_one_stays(tmp_path):

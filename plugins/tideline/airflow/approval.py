@@ -58,7 +58,12 @@ def is_reprocessed(dag_run: Any) -> bool:
 
 
 def require_operator(
-    stream: Stream, dag_run: Any, *, from_form: bool = False, decides: bool = False
+    stream: Stream,
+    dag_run: Any,
+    task: Any = None,
+    *,
+    from_form: bool = False,
+    decides: bool = False,
 ) -> str | None:
     """Make sure that who asks for something may have it: the right of every run and operation.
 
@@ -66,6 +71,7 @@ def require_operator(
     asks for needs a person who has filled it in.
 
     Args:
+        task: The task instance that asks; needed for both of the following.
         from_form: Whether the run's form has named the stream, and not the Dag's author.
         decides: Whether it is also a decision about losses.
 
@@ -83,11 +89,11 @@ def require_operator(
             problem = f"user {user} is not among airflow.operators of its file"
             raise _refused(stream, problem, user)
     if operators is not None and from_form:
-        _sender(stream, dag_run)
-    return require_decider(stream, dag_run) if decides else user
+        _sender(stream, dag_run, task)
+    return require_decider(stream, dag_run, task) if decides else user
 
 
-def require_decider(stream: Stream, dag_run: Any) -> str | None:
+def require_decider(stream: Stream, dag_run: Any, task: Any) -> str | None:
     """Make sure that whoever has sent a run's form may decide about losses of a stream.
 
     Returns:
@@ -95,12 +101,12 @@ def require_decider(stream: Stream, dag_run: Any) -> str | None:
     """
     if stream.airflow.deciders is None:
         return acting_user(dag_run)
-    user = _sender(stream, dag_run)
+    user = _sender(stream, dag_run, task)
     require_approver(stream, user)
     return user
 
 
-def _sender(stream: Stream, dag_run: Any) -> str:
+def _sender(stream: Stream, dag_run: Any, task: Any) -> str:
     """Who has filled in a run's form.
 
     Raises:
@@ -108,10 +114,21 @@ def _sender(stream: Stream, dag_run: Any) -> str:
     """
     user = _known(stream, acting_user(dag_run))
     # A cleared run goes on naming the user who triggered it, whoever has cleared it.
-    if (getattr(dag_run, "clear_number", None) or 0) > 0:
+    if was_cleared(dag_run, task):
         problem = "this run was cleared, and Airflow does not say by whom: trigger a new one"
         raise _refused(stream, problem, user)
     return user
+
+
+def was_cleared(dag_run: Any, task: Any) -> bool:
+    """Whether somebody has had a task run again: the run tells, or the task's tries do.
+
+    Airflow counts the clears of a run. A clear that leaves the run as it was (`reset_dag_runs:
+    false`) is not among them; but each clear lets the task have its tries once more.
+    """
+    if (getattr(dag_run, "clear_number", None) or 0) > 0:
+        return True
+    return bool(task is not None and task.max_tries > task.task.retries)
 
 
 def _known(stream: Stream, user: str | None) -> str:

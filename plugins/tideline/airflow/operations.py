@@ -122,7 +122,9 @@ class AuditStream(BaseOperator):
             if buckets < 0:
                 raise BadInput(f"buckets: got {buckets}; allowed: 0 or more")
             stream = find_stream(self.stream, self.folder)
-            by = require_operator(stream, context.get("dag_run"), from_form=self._is_chosen)
+            by = require_operator(
+                stream, context.get("dag_run"), context.get("ti"), from_form=self._is_chosen
+            )
             if stream.current is None:
                 buckets = 0
             if buckets:
@@ -159,7 +161,7 @@ class ResolveIncidents(BaseOperator):
             form = dag_run.conf or {}
             check_form(form, RESOLVE_FORM, needed=RESOLVE_FORM)
             stream = find_stream(form["stream"], self.folder)
-            by = require_decider(stream, dag_run)
+            by = require_decider(stream, dag_run, context.get("ti"))
             decision = Decision(form["choice"], by or NOBODY, now(), form["reason"])
             decided = decide(open_ledger(stream), _listed("incident", form["incident"]), decision)
         for incident in decided:
@@ -194,7 +196,9 @@ class RewindStream(BaseOperator):
                 )
             stream = find_stream(form["stream"], self.folder)
             accept_loss = form.get("accept_loss", False)
-            by = require_operator(stream, dag_run, from_form=True, decides=accept_loss)
+            by = require_operator(
+                stream, dag_run, context.get("ti"), from_form=True, decides=accept_loss
+            )
             asked = RewindRequest(
                 to_run=form["to_run"],
                 reason=form["reason"],
@@ -241,7 +245,7 @@ class EraseRecords(BaseOperator):
                     " as `stream` says it. Nothing was changed"
                 )
             streams = find_streams(form["stream"], self.folder)
-            people = _people(streams, dag_run, _listed("stream", form["stream"]))
+            people = _people(streams, dag_run, context.get("ti"), _listed("stream", form["stream"]))
             self.log.info("streams: %s", ", ".join(stream.stream for stream in streams))
             keys = AskedKeys(
                 read_keys(keys_below(form["keys_from"])),
@@ -310,7 +314,9 @@ class MaintainStream(BaseOperator):
                 name, dry_run = form["stream"], form.get("dry_run", False)
             stream = find_stream(name, self.folder)
             chosen = self.stream is None
-            by = require_operator(stream, context.get("dag_run"), from_form=chosen)
+            by = require_operator(
+                stream, context.get("dag_run"), context.get("ti"), from_form=chosen
+            )
             with open_run(stream, "maintain", RunRequest(by=by)) as run:
                 tables = open_tables(stream)
                 upkeeps = maintain_stream(run, tables, dry_run=dry_run)
@@ -358,7 +364,7 @@ class RedriveRecords(BaseOperator):
                 since = read_time("since", form["since"]) if form.get("since") else None
             stream = find_stream(name, self.folder)
             chosen = self.stream is None
-            by = require_operator(stream, context["dag_run"], from_form=chosen)
+            by = require_operator(stream, context["dag_run"], context.get("ti"), from_form=chosen)
             self._launcher = Launcher(stream.spark, store=find_store(stream))
             with open_run(stream, run_id, RunRequest(by=by), self._launcher) as run:
                 answer = build_redriven(run_id, redrive(run, classes, since))
@@ -371,7 +377,9 @@ class RedriveRecords(BaseOperator):
             self._launcher.stop()
 
 
-def _people(streams: Collection[Stream], dag_run: Any, named: Collection[str]) -> list[str | None]:
+def _people(
+    streams: Collection[Stream], dag_run: Any, task: Any, named: Collection[str]
+) -> list[str | None]:
     """Who has asked, of each stream; they have to be an operator and an approver of all.
 
     Args:
@@ -383,7 +391,7 @@ def _people(streams: Collection[Stream], dag_run: Any, named: Collection[str]) -
     people, others = list[str | None](), list[str]()
     for stream in streams:
         try:
-            people.append(require_operator(stream, dag_run, from_form=True, decides=True))
+            people.append(require_operator(stream, dag_run, task, from_form=True, decides=True))
         except NotEntitled as error:
             if stream.stream in named:
                 raise

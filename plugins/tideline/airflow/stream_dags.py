@@ -33,7 +33,14 @@ from tideline.airflow.operators import (
 from tideline.errors import StreamFileError
 from tideline.model.wording import first_few
 from tideline.stream.contents import FileContents
-from tideline.stream.files import by_name, find_fleet, find_stream, read_files, stream_paths
+from tideline.stream.files import (
+    by_name,
+    find_fleet,
+    find_stream,
+    names_in,
+    read_files,
+    stream_paths,
+)
 from tideline.stream.settings import OPERATION_DAGS
 from tideline.stream.stream import Stream
 
@@ -74,7 +81,8 @@ def _all_dags(folder: str | Path | None) -> list[DAG]:
     problems = [(path.stem, str(error)) for path, error in refused.items()]
     dags: dict[str, DAG] = {}
     doubled: dict[Path, list[str]] = {}
-    for name, file in by_name(files, (path.stem for path in refused)).items():
+    left = [name for path in refused for name in names_in(path)]
+    for name, file in by_name(files, left).items():
         for path in file.others:
             what = f"{path}: stream {name} is in another file already: {file.path} is what counts"
             doubled.setdefault(path, []).append(what)

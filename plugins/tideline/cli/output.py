@@ -22,6 +22,7 @@ from tideline.contract.shapes import Headroom, Shape
 from tideline.errors import TidelineError
 from tideline.model.head import reaches_text
 from tideline.model.incident import with_entries
+from tideline.texts import visible
 
 
 class Output:
@@ -48,7 +49,7 @@ class Output:
     def line(self, text: str) -> None:
         """Print a line of a long answer as soon as it is there; JSON comes as a whole."""
         if not self.as_json:
-            self._console.print(Text(text))
+            self._console.print(Text(visible(text)))
 
     @contextmanager
     def meanwhile(self) -> Iterator[Callable[..., None]]:
@@ -79,8 +80,8 @@ class Output:
 
 
 def _plain(lines: Iterable[str | Table]) -> list[Text | Table]:
-    """Brackets in a text are no markup: `[10, 30)`."""
-    return [Text(line) if isinstance(line, str) else line for line in lines]
+    """Brackets in a text are no markup: `[10, 30)`. A value of a record commands no terminal."""
+    return [Text(visible(line)) if isinstance(line, str) else line for line in lines]
 
 
 def grid(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
@@ -89,7 +90,7 @@ def grid(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(*("" if cell is None else str(cell) for cell in row))
+        table.add_row(*("" if cell is None else visible(str(cell)) for cell in row))
     return table
 
 

@@ -205,7 +205,9 @@ def _part(
         return part  # the records bring their schemas
     if newest.schema_id != PLAIN_ID:
         _note(run, [newest])
-    return _merged(run, part, [newest], others, is_asked=is_asked)
+    is_brought = part.subject is not None and part.reader.text != "" and not is_asked
+    size = part.reader.size if is_brought else None
+    return _merged(run, part, [newest], others, size, is_asked=is_asked)
 
 
 def _begin(name: RecordPart, wanted: Part) -> PartPlan:

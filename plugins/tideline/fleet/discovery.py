@@ -23,7 +23,7 @@ from tideline.stream.contents import (
     topics_file,
     with_topics,
 )
-from tideline.stream.files import names_taken_beside, read_file
+from tideline.stream.files import names_taken_beside, read_file, refused_fleets_beside
 from tideline.stream.fleet import SAMPLES, Fleet
 from tideline.wiring import find_store, names_beside, open_ledger
 
@@ -85,10 +85,15 @@ def discover(file: str | Path, *, is_list_new: bool = False) -> Discovery | None
         _refuse_lost(contents, found)
     before = set() if known is None else {topic.name for topic in known.topics}
     taken = names_taken_beside(with_topics(contents, topics), Path(file))
-    refused = {name: why for name, why in taken.items() if why is not None and name not in before}
+    refused = {n: str(why) for n, why in taken.items() if why is not None and n not in before}
+    if unsure := refused_fleets_beside(Path(file)):
+        files = first_few((path.name for path in unsure), 3)
+        why = f"{files} is refused, and may have it: it is taken up once that is mended"
+        new = (topic.name for topic in topics.topics if topic.name not in before)
+        refused |= {name: f"{file}: topic {name}: {why}" for name in new}
     topics = replace(topics, topics=tuple(t for t in topics.topics if t.name not in refused))
     keep_topics(fleet, file, topics)
-    return replace(_changes(known, topics), refused=tuple(map(str, refused.values())))
+    return replace(_changes(known, topics), refused=tuple(refused.values()))
 
 
 def _refuse_lost(contents: FileContents, found: Mapping[str, str]) -> None:

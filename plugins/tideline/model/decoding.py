@@ -230,8 +230,11 @@ class ReaderSchema:
 
     @property
     def size(self) -> int:
-        """How many fields the table has of it, those inside of others counted."""
-        return sum(1 + _fields_in(c.type) for c in self.in_table)
+        """How many fields the table has of it, those inside of others counted.
+
+        A name counts as one more for each further `NAME` characters: names are kept for good.
+        """
+        return sum(_weight(c.name) + _fields_in(c.type) for c in self.in_table)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -239,9 +242,16 @@ class ReaderSchema:
         return tuple(c.name for c in (*self.in_table, *self.dropped))
 
 
+NAME = 250
+
+
+def _weight(name: str) -> int:
+    return 1 + len(name) // NAME
+
+
 def _fields_in(kind: Any) -> int:
     if isinstance(kind, dict) and kind["type"] == "struct":
-        return sum(1 + _fields_in(field["type"]) for field in kind["fields"])
+        return sum(_weight(field["name"]) + _fields_in(field["type"]) for field in kind["fields"])
     return sum(map(_fields_in, kind.values())) if isinstance(kind, dict) else 0
 
 

@@ -16,6 +16,10 @@ from tideline.errors import TidelineError
 from tideline.model.offsets import CoordinateRange, Intervals, PlannedRange, TopicPartition, total
 from tideline.model.verdicts import VERDICTS, FindingClass, valid_choices
 from tideline.model.wording import first_few
+from tideline.texts import told
+
+_LONGEST = 4_000
+"""Characters of what a finding says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +93,11 @@ class Finding:
     table_version: int | None = None
     ranges: tuple[CoordinateRange, ...] = ()
     names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("expected", "actual", "detail"):  # a log, a table, a schema may tell it
+            if (text := getattr(self, name)) is not None:
+                object.__setattr__(self, name, told(text, _LONGEST))
 
     @property
     def cause(self) -> str:

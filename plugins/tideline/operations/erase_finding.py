@@ -17,7 +17,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from io import StringIO
 from pathlib import Path
-from stat import S_ISREG
 from typing import Any
 from urllib.parse import unquote
 
@@ -56,6 +55,7 @@ from tideline.operations.erase_history import (
 )
 from tideline.operations.former_tables import Former
 from tideline.table.port import MaintainedTablePort, TablePort
+from tideline.texts import read_regular
 
 KEYS = "TIDELINE_ERASE_KEYS"
 """Names the folder for the files of keys that a form may name."""
@@ -147,6 +147,7 @@ class FoundRecords:
 
     Args:
         ranges: Their coordinates, and no others.
+        unasked: Which tables some of the keys do not fit: their rows are found by other means only.
         had: Which of the keys, and then of the raw keys, have records, from 0.
         hashes: Of the raw keys that only they have, and of each other record.
         shared: How many raw keys other records have as well.
@@ -166,6 +167,7 @@ class FoundRecords:
     keyless: int = 0
     nowhere: int = 0
     had: frozenset[int] = frozenset()
+    unasked: tuple[str, ...] = ()
 
 
 def keys_below(given: str) -> Path:
@@ -205,16 +207,13 @@ def read_keys(path: Path) -> tuple[Key, ...]:
     """
     what = f"keys from {key_shown(path.name)}"
     try:
-        if not S_ISREG(path.stat().st_mode):  # a pipe would hang, and a device never end
-            raise BadInput(f"{what}: no regular file")
-        with path.open("rb") as file:
-            text = file.read(_MOST_BYTES + 1)
+        text = read_regular(path, _MOST_BYTES + 1)
         if len(text) > _MOST_BYTES:
             raise BadInput(f"{what}: more than {_MOST_BYTES:,} bytes; give several files")
         reader = csv.reader(StringIO(text.decode("utf-8-sig"), newline=""), strict=True)
     except UnicodeDecodeError:
         raise BadInput(f"{what}: cannot be read: it is no UTF-8") from None
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise BadInput(f"{what}: cannot be read: {said_by_system(error)}") from error
     try:
         columns, *lines = [line for line in reader if line] or [[]]
@@ -251,7 +250,7 @@ def find_records(
     """
     head = state.head
     tables = _by_role(run, former)
-    found, had = _by_columns(tables["decoded"], asked.keys)
+    found, had, unasked = _by_columns(tables["decoded"], asked.keys)
     of_raw_keys = _raw_with(tables, asked.raw_keys)
     there = {row["key"] for row in of_raw_keys.values()}
     had |= {n for n, key in enumerate(asked.raw_keys, len(asked.keys)) if key in there}
@@ -299,6 +298,7 @@ def find_records(
         keyless if own else len(found),
         len(others) - len(whole),
         frozenset(had),
+        unasked,
     )
 
 
@@ -345,23 +345,42 @@ def _by_role(run: RunContext, former: Former) -> ByRole:
     return found
 
 
-def _by_columns(tables: Sequence[TablePort], keys: Sequence[Key]) -> tuple[set[Place], set[int]]:
-    """Where records of keys are, and which keys have some."""
+def _by_columns(
+    tables: Sequence[TablePort], keys: Sequence[Key]
+) -> tuple[set[Place], set[int], tuple[str, ...]]:
+    """Where records of keys are, which keys have some, and which tables some keys do not fit."""
     by_names: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for number, key in enumerate(keys):
         by_names[tuple(key)].append(number)
-    found, had = set[Place](), set[int]()
+    found, had, unasked = set[Place](), set[int](), list[str]()
     for names, numbers in by_names.items():
-        group = [keys[number] for number in numbers]
         for table in tables:
-            with suppress(BadInput):  # of before: its column may be of another type
-                rows = table.rows_with(group, (*COORDINATES, *names))
-                found |= {place_of(row) for row in rows}
-                values = {tuple(row[name] for name in names) for row in rows}
-                there = table.spelled(texts_of(values, names))
-                asked = zip(numbers, table.spelled(group), strict=True)
-                had |= {number for number, key in asked if key in there}
-    return found, had
+            asked = _fitting(table, names, {number: keys[number] for number in numbers})
+            if left := len(numbers) - len(asked):
+                what = f"{left} of the keys fit no column of {table.uri}: no row is found by them"
+                unasked.append(f"{what} there")
+            rows = table.rows_with([*asked.values()], (*COORDINATES, *names)) if asked else []
+            found |= {place_of(row) for row in rows}
+            values = {tuple(row[name] for name in names) for row in rows}
+            there = table.spelled(texts_of(values, names))
+            had |= {number for number, key in asked.items() if key in there}
+    return found, had, tuple(unasked)
+
+
+def _fitting(table: TablePort, names: Iterable[str], keys: Mapping[int, Key]) -> dict[int, Key]:
+    """Keys as a table of today or of before spells them; one that its columns cannot have is left.
+
+    A table of before may lack a column, or have it in another type.
+    """
+    if not {*names} <= {str(column["name"]) for column in table.columns()}:
+        return {}
+    with suppress(BadInput):
+        return dict(zip(keys, table.spelled(keys.values()), strict=True))
+    found = {}
+    for number, key in keys.items():
+        with suppress(BadInput):
+            found[number] = table.spelled([key])[0]
+    return found
 
 
 def _quarantined(tables: Sequence[TablePort]) -> dict[Place, Record]:

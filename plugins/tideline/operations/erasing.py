@@ -115,7 +115,10 @@ class ErasePlan:
             lines.append(
                 f"{len(self.without)} keys have no record in any table, in the order in which they"
                 f" were given number {first_few(self.without, 20)}: look at case, blanks and column"
+                + (f"; {self.undecoded:,} offsets are not decoded yet" if self.undecoded else "")
             )
+        if self.erasure is None:
+            lines += self.found.unasked
         if self.unread != 0:
             many = "an unknown number of" if self.unread is None else f"{self.unread:,}"
             lines.append(
@@ -153,6 +156,7 @@ def plan_erasure(run: RunContext, tables: Tables, asked: EraseRequest) -> EraseP
     former, unreached = open_former(run)
     keys = asked.keys.spelled(run, former)
     found = find_records(run, keys, asked.keys, state, former)
+    unreached += found.unasked
     if found.older.keys and not asked.keys.whole_keys and _may_hold_values_of_before(run):
         whose = (table.uri for role, table in former if role == "current")
         why = "a row may have a value of an erased change; delete the table"

@@ -262,7 +262,8 @@ class OnSchema(Section):
         le=10_000,
         strict=True,
         description="How many fields schemas that records bring, or name, may add at a time, those"
-        " inside of others counted; of a table without columns, ten times as many. More halt.",
+        " inside of others counted, and long names once more for each further 250 characters; of a"
+        " table without columns, ten times as many. More halt.",
     )
     incompatible: Literal["halt", "quarantine"] = Field(
         "halt", description="A schema does not fit the table's columns."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -11,7 +12,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from tideline.errors import BadInput, StreamFileError
-from tideline.model.wording import did_you_mean, first_few, shown
+from tideline.model.wording import did_you_mean, first_few, said_by_system, shown
 from tideline.stream.contents import FileContents, contents_of
 from tideline.stream.fleet import Fleet
 from tideline.stream.landing import Kafka
@@ -23,6 +24,7 @@ from tideline.stream.parsing import (
     refused,
 )
 from tideline.stream.stream import Stream
+from tideline.texts import read_regular
 
 _OF_CHECKOUT = Path(__file__).parents[3] / "dags" / "streams"
 
@@ -46,9 +48,41 @@ def streams_folder(folder: str | Path | None = None) -> Path:
 
 
 def stream_paths(folder: str | Path | None = None) -> list[Path]:
-    """The paths of all stream files in the streams folder, sorted by name, .yaml before .yml."""
+    """The paths of all stream files in the streams folder, sorted by name, .yaml before .yml.
+
+    Raises:
+        BadInput: There is no such folder, or it cannot be listed.
+    """
     found = streams_folder(folder)
+    try:
+        with os.scandir(found):
+            pass  # `glob` finds nothing in a folder that nobody may list
+    except OSError as error:
+        raise BadInput(
+            f"the folder of stream files: {found} cannot be listed: {said_by_system(error)}"
+        ) from error
     return sorted([*found.glob("*.yaml"), *found.glob("*.yml")])
+
+
+def names_in(path: Path) -> set[str]:
+    """Names that a refused file may mean: its own, and what it says of a stream or a fleet.
+
+    Whatever is wrong with it, nobody else takes them meanwhile.
+    """
+    return {path.stem, *(name.decode() for name in _NAMED.findall(_beginning(path)))}
+
+
+def _beginning(path: Path) -> bytes:
+    """The first bytes of a file; nothing of one that cannot be read, or is none, as a pipe."""
+    with suppress(OSError, ValueError):
+        return read_regular(path, _MOST_LOOKED_AT)
+    return b""
+
+
+_MOST_LOOKED_AT = 1_000_000
+_NAMED = re.compile(
+    rb"""^[{ ]*["']?(?:stream|fleet)["']?[ \t]*:[ \t]*["']?([A-Za-z0-9_.-]+)""", re.MULTILINE
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +128,7 @@ def by_name(files: Mapping[Path, FileContents], left: Iterable[str] = ()) -> dic
 
     Args:
         files: By path.
-        left: Names of streams whose own file is there and refused: their fleet must not land them.
+        left: Names of refused files, as of `names_in`: no fleet must land streams of these names.
     """
     found: dict[str, StreamFile] = {}
     named = [(path, contents, s) for path, contents in files.items() for s in contents.streams]
@@ -159,7 +193,7 @@ def _every_stream(pattern: str, folder: str | Path | None) -> dict[str, Stream]:
         BadInput: One may be missing.
     """
     files, problems = read_files(stream_paths(folder))
-    left = [path.stem for path in problems]
+    left = [name for path in problems for name in names_in(path)]
     known = by_name(files, left)
     unsure = {
         "files are refused": len(problems),
@@ -201,7 +235,7 @@ def find_stream(name: str, folder: str | Path | None = None) -> Stream:
             if contents.fleet is None and contents.streams[0].stream == name:
                 return contents.streams[0]
     files, problems = read_files(paths)
-    found = by_name(files, (path.stem for path in problems)).get(name)
+    found = by_name(files, (n for path in problems for n in names_in(path))).get(name)
     if found is not None:
         return found.stream
     broken = f"; {len(problems)} files there are refused" if problems else ""
@@ -272,7 +306,16 @@ def names_taken_beside(contents: FileContents, path: Path) -> dict[str, Problem 
     """As `taken_names`, of the files beside a fleet's as they are now."""
     beside = stream_paths(path.parent)
     files, problems = read_files(other for other in beside if other.name != path.name)
-    return taken_names(contents, path, files, (p.stem for p in problems))
+    return taken_names(contents, path, files, (name for p in problems for name in names_in(p)))
+
+
+def refused_fleets_beside(path: Path) -> tuple[Path, ...]:
+    """Refused files beside a fleet's that may be fleets: nobody knows which topics are theirs."""
+    _, problems = read_files(p for p in stream_paths(path.parent) if p.name != path.name)
+    return tuple(p for p in problems if names_in(p) == {p.stem} or _FLEET.search(_beginning(p)))
+
+
+_FLEET = re.compile(rb"""^[{ ]*["']?fleet["']?[ \t]*:""", re.MULTILINE)
 
 
 def taken_names(

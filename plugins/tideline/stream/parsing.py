@@ -22,6 +22,7 @@ from tideline.errors import StreamFileError
 from tideline.model.wording import did_you_mean, first_few, said_by_system, shown
 from tideline.secrecy import may_hold_secret, without_login
 from tideline.stream.decoding import FOLDER
+from tideline.texts import read_regular
 
 MOST_BYTES = 1_000_000
 DEEPEST = 20
@@ -180,10 +181,7 @@ def _near(path: Path) -> str:
 
 def _bounded_text(path: str | Path) -> str:
     """The text of a file; UnicodeDecodeError is a ValueError, too."""
-    if Path(path).exists() and not Path(path).is_file():
-        raise ValueError("not a regular file")
-    with open(path, "rb") as file:
-        text = file.read(MOST_BYTES + 1)
+    text = read_regular(path, MOST_BYTES + 1)
     if len(text) > MOST_BYTES:
         raise ValueError(f"more than {MOST_BYTES:,} bytes")
     return text.decode()

@@ -43,6 +43,9 @@ from tideline.table.schema import Field, PartitionFiles, TableChange
 class TablePort(Protocol):
     """One Delta table at one address."""
 
+    uri: str
+    """Its address."""
+
     def observe(self, known_version: int | None = None, at: int | None = None) -> TableObservation:
         """The newest version of the table, and who made the commits up to it.
 
@@ -399,9 +402,6 @@ class MaintainedTablePort(TablePort, Protocol):
     which says that no data has changed. It raises `CommitConflict` also if one of the old files is
     no longer part of the table.
     """
-
-    uri: str
-    """Its address."""
 
     def files(self, version: int | None = None) -> tuple[TableFile, ...]:
         """The data files of one version, in the log's order.

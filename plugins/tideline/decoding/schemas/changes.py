@@ -20,6 +20,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from tideline.model.decoding import OWN_COLUMNS, ReaderSchema, WriterSchema, without_case
+from tideline.texts import told
 
 _REFUSED = re.compile(r"[ ,;{}()=.`\x00-\x1f\x7f]")
 
@@ -87,7 +88,7 @@ class NewField:
     type: object
 
     def __str__(self) -> str:
-        return f"{self.schema} brings the field {self.field} ({_short(self.type)})"
+        return f"{told(self.schema)} brings the field {told(self.field)} ({_short(self.type)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +117,9 @@ class Incompatible:
     found_text: str
 
     def __str__(self) -> str:
-        where = f"field {self.field}" if self.field else "the schema"
-        since = f" (there since {self.since})" if self.since else ""
-        return f"{self.schema} does not fit: {where}: {self.reason}{since}"
+        where = f"field {told(self.field)}" if self.field else "the schema"
+        since = f" (there since {told(self.since)})" if self.since else ""
+        return f"{told(self.schema)} does not fit: {where}: {told(self.reason)}{since}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +141,8 @@ class Unusable:
     text: str
 
     def __str__(self) -> str:
-        where = f" in field {self.field}" if self.field else ""
-        return f"{self.schema} cannot be used{where}: {self.reason}"
+        where = f" in field {told(self.field)}" if self.field else ""
+        return f"{told(self.schema)} cannot be used{where}: {told(self.reason)}"
 
 
 Change = NewField | Incompatible | Unusable
