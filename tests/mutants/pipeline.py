@@ -258,7 +258,7 @@ MUTANTS = (
     Mutant(
         "what a forgotten commit has removed is decoded no more (R13)",
         "after = after.with_undecoded(told.written)",
-        "pass",
+        "after = after",
         f"{OLDER}::test_what_a_forgotten_rewind_has_undone_in_typed_tables_is_decoded_again",
     ),
     Mutant(
@@ -318,9 +318,45 @@ MUTANTS = (
     ),
     Mutant(
         "a forgotten generation goes on (R13)",
-        "    head = taken_up(head, known, today)\n",
-        "",
+        "having_seen(taken_up(head, known, today, told), map(as_planned, told))",
+        "having_seen(head, map(as_planned, told))",
         f"{OLDER}::test_a_forgotten_generation_goes_on",
+    ),
+    Mutant(
+        "what stood once and was forgotten tells a cut (R13)",
+        "having_seen(taken_up(head, known, today, told), map(as_planned, told))",
+        "taken_up(head, known, today)",
+        f"{OLDER}::test_a_cut_of_rows_that_stand_no_more_is_noticed",
+    ),
+    Mutant(
+        "a generation that was forgotten is given (R13)",
+        "having_given({r.identity for c in commits for r in c.ranges if r.generation})",
+        "having_given(())",
+        f"{OLDER}::test_a_forgotten_generation_gives_its_number_to_no_other_log",
+    ),
+    Mutant(
+        "what follows the raw table hides no older ledger (R13)",
+        "raw = run.table.newest_token(app) or 0",
+        "raw = 0 if others else run.table.newest_token(app) or 0",
+        f"{OLDER}::test_what_follows_the_raw_table_hides_no_evidence_either",
+    ),
+    Mutant(
+        "a topic that is set aside is asked for while its table is taken over (R13)",
+        "if aside := {*head.topics} - followed:",
+        "if aside := set[str]():",
+        f"{OLDER}::test_a_topic_that_is_not_seen_while_its_table_is_taken_over_lands_once",
+    ),
+    Mutant(
+        "a plan remembers other tables that it was written to",
+        "(*plan.left_at, then)",
+        "()",
+        "tests/steps/test_erasing.py::test_a_table_that_a_dead_attempt_has_written_to_is_erased_from_as_well",
+    ),
+    Mutant(
+        "an empty log of which nothing was seen is not cut",
+        "max(end, 0) < position.proven_end",
+        "end < position.proven_end",
+        "tests/unit/test_detection.py",
     ),
     Mutant(
         "a landing's commit tells its epochs (R13)",
@@ -348,7 +384,7 @@ MUTANTS = (
     ),
     Mutant(
         "no larger token hides that the ledger is older than the table (R13)",
-        "return is_raw and known > state.control.token and state.control.rewind is None",
+        "return raw > state.control.token and state.control.rewind is None",
         "return False",
         f"{OLDER}::test_an_attempt_of_an_older_ledger_hides_no_evidence",
     ),

@@ -203,7 +203,11 @@ def _missing(world: World, who: str, due: dict[int, tuple[str, int, int]]) -> It
         stands = log is not None and log.log_start <= place[2] < log.end
         if not stands or log is None or log.entries[place[2]].serial != serial:
             continue  # it is gone since: what is lost is the oracle's question
-        if serial not in landed and place not in covered and not known.holds(*place):
+        if (
+            serial not in landed
+            and place not in covered
+            and not known.holds(place[:2], place[2], serial)
+        ):
             yield f"{who}: green, and record {serial} at {place} is not landed"
 
 

@@ -35,8 +35,12 @@ class Recorded:
         self._topics: set[str] = set()
         self.clusters = False
         self.restarted: set[str] = set()
-        for log, lost in (state.head.accepted_loss | state.erasing.erased).items():
+        for log, lost in state.head.accepted_loss.items():
             self._add(log, lost)
+        self._kept_out: dict[Log, list[OffsetRange]] = defaultdict(list)
+        for log, erased in state.erasing.erased.items():
+            self._kept_out[log.topic_id, log.partition] += erased
+        self._world = world
         ledger = world.ledger()
         for incident in (*ledger.closed_incidents(), *state.control.incidents):
             self._of_incident(incident)
@@ -62,14 +66,19 @@ class Recorded:
         """Name what another one names, too."""
         for log, ranges in other._ranges.items():
             self._ranges[log] += ranges
+        for log, ranges in other._kept_out.items():
+            self._kept_out[log] += ranges
         self._topics |= other._topics
         self.clusters |= other.clusters
         self.restarted |= other.restarted
 
-    def holds(self, topic_id: str, partition: int, offset: int) -> bool:
-        """Whether an offset is recorded as lost."""
-        return topic_id in self._topics or any(
-            r.start_offset <= offset < r.end_offset for r in self._ranges[topic_id, partition]
+    def holds(self, log: Log, offset: int, serial: int) -> bool:
+        """Whether a record is recorded as lost, or is kept out since somebody has asked for it."""
+        at = [OffsetRange(offset, offset + 1)]
+        return (
+            log[0] in self._topics
+            or bool(intersect(at, self._ranges[log]))
+            or (bool(intersect(at, self._kept_out[log])) and _is_asked(self._world, serial))
         )
 
 
@@ -190,10 +199,7 @@ def _erased(world: World, state: LedgerState) -> Iterator[str]:
         if offset < FOREIGN
     }
     asked = {
-        tuple(origin[1:])
-        for serial, origin in enumerate(world.origins)
-        if key_of(serial) in world.erased_keys
-        or (serial % 5 in world.erased_texts and serial not in world.spark.garbled)
+        tuple(origin[1:]) for serial, origin in enumerate(world.origins) if _is_asked(world, serial)
     }
     for place in sorted(kept_out - asked):
         yield f"kept out, and nobody has asked: {place}"
@@ -268,6 +274,12 @@ def _records(world: World) -> set[tuple[str, int, int]]:
     }
 
 
+def _is_asked(world: World, serial: int) -> bool:
+    """Whether somebody has asked to erase a record."""
+    is_text = serial % 5 in world.erased_texts and serial not in world.spark.garbled
+    return key_of(serial) in world.erased_keys or is_text
+
+
 def _produced(
     world: World, state: LedgerState, first: dict[Log, int], recorded: Recorded
 ) -> Iterator[str]:
@@ -289,7 +301,7 @@ def _produced(
             if log not in first and _is_followed(state, origin.topic_id) and log in there:
                 yield f"never followed: {origin}"
             continue
-        if not recorded.clusters and not recorded.holds(*log, origin.offset):
+        if not recorded.clusters and not recorded.holds(log, origin.offset, serial):
             yield f"LOST: record {serial}, {origin}"
 
 

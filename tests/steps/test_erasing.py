@@ -343,6 +343,29 @@ def test_a_table_of_before_that_is_away_when_an_erasure_goes_on_is_named(typed, 
     assert "the decoded table of before at /lake/s_decoded: nothing is there" in str(made.unreached)
 
 
+def test_a_table_that_a_dead_attempt_has_written_to_is_erased_from_as_well(memory, monkeypatch):
+    """Its plan is finished at the new address, and remembers the other one."""
+    memory.configure(decode=DECODE)
+    memory.decode = memory.stream.decode
+    memory.send(6)
+
+    def dies(place):
+        if place == "decode:closing":
+            raise SystemExit
+
+    with monkeypatch.context() as patched:
+        patched.setattr("tideline.decoding.verifying.reach", dies)
+        with pytest.raises(SystemExit):
+            memory.run("dies")
+    first = memory.decoded
+    memory.readdress()
+    memory.run("elsewhere")
+    assert len(first.rows()) == len(memory.decoded.rows()) == 6
+    by_text(memory)
+    assert sorted(r.serial for r in first.rows()) == [2, 3, 4, 5]
+    assert memory.is_clean()
+
+
 def test_a_record_that_is_in_no_table_any_more_is_undecided_as_well(typed):
     """A dropped tombstone whose key no decoded record has; or one that was let go."""
     typed.decoded.add_foreign(

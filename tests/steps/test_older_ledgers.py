@@ -1,16 +1,27 @@
 """The ledger is older than the table: a backup was restored, or its address edited (R13)."""
 
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 
+from tests.simulation.run_events import tables_of
+from tests.simulation.table import key_of
 from tests.worlds.memory import one_range, spans
 from tideline.decoding.rules import to_decode
-from tideline.errors import BadInput, ResetDetected
+from tideline.errors import BadInput, ResetDetected, TidelineError
 from tideline.landing.attempts import begin_attempt
 from tideline.landing.proof import foreign_changes
 from tideline.model.decoding import Decoding
+from tideline.model.places import NOWHERE
+from tideline.operations.erase_finding import AskedKeys
+from tideline.operations.erasing import EraseRequest, erase
+from tideline.operations.maintenance import maintain_stream
+from tideline.operations.redrive import decode_again
+from tideline.pipeline import decisions
+from tideline.pipeline.run_batch import decode_batch, fold_batch
 
+CURRENT = {"key": ["k"], "table": {"buckets": 2}, "every": 0, "deletes": {"tombstone": False}}
 CAUSE = "the ledger is older than the table"
 
 
@@ -249,6 +260,162 @@ def test_an_attempt_of_an_older_ledger_hides_no_evidence(landed):
         with run.ledger.lease("writer"), pytest.raises(ResetDetected, match=CAUSE):
             begin_attempt(run, run.ledger.read().control.ledger_id)
     assert landed.ledger().read().control.token < newest
+
+
+FOLLOWS = {
+    "fold": lambda run: fold_batch(run, "anew"),
+    "decode": decode_batch,
+    "decode again": decode_again,
+    "maintain": lambda run: maintain_stream(run, {"decoded": tables_of(run)["decoded"]}),
+}
+
+
+@pytest.mark.parametrize("how", FOLLOWS)
+def test_what_follows_the_raw_table_hides_no_evidence_either(landed, how):
+    """Tables that follow have newer tokens: the raw one is looked at before one above is taken."""
+    landed.configure(decode={"value": {"format": "json"}}, current=CURRENT)
+    landed.decode = landed.stream.decode
+    landed.run("decodes")
+    landed.save_ledger()
+    landed.send(50)
+    landed.run("newer")
+    landed.decoded.files["left by an attempt"] = []
+    newest = landed.table.versions[-1].token
+    landed.restore_ledger()
+    run = landed.open("after")
+    if how == "decode":
+        run.ledger.update(
+            lambda state: replace(state, decoding=replace(state.decoding, coverage=NOWHERE))
+        )
+    with pytest.raises(ResetDetected, match=CAUSE):
+        FOLLOWS[how](run)
+    assert landed.ledger().read().control.token < newest
+
+
+def records(world):
+    return {(row.identity.generation, row.offset): row.serial for row in world.table.rows()}
+
+
+def goes_on(world):
+    """Runs until nothing is asked any more; each finding is answered as is usual."""
+    for number in range(8):
+        for incident in world.incidents:
+            choices = incident.finding.executable
+            world.decide(
+                "accept_loss" if "accept_loss" in choices else choices[0], incident.incident_id
+            )
+        with suppress(TidelineError):
+            world.run(f"goes on {number}")
+
+
+@pytest.mark.parametrize("gone", ["rewound", "deleted"])
+def test_a_cut_of_rows_that_stand_no_more_is_noticed(memory, gone):
+    """A forgotten commit's epochs tell it, whoever has taken its rows since."""
+    memory.send(2)
+    memory.run("one")
+    memory.save_ledger()
+    memory.send(6)
+    memory.run("two")
+    before = records(memory)
+    if gone == "rewound":
+        memory.rewind("one")
+    memory.log().elect(7)
+    memory.send(1)
+    memory.restore_ledger()
+    if gone == "deleted":
+        memory.delete_rows(lambda offset: offset >= 2)
+    goes_on(memory)
+    after = records(memory)
+    assert not {k for k in before if k in after and after[k] != before[k]}
+    assert 9 in after.values()
+    assert "truncation" in [i.finding.kind for i in memory.closed]
+    assert memory.is_clean()
+
+
+@pytest.mark.parametrize("gone", ["rewound", "deleted"])
+def test_a_forgotten_generation_gives_its_number_to_no_other_log(memory, gone):
+    """Also if none of its rows stands any more."""
+    memory.send(8)
+    memory.run("one")
+    memory.save_ledger()
+    memory.log().elect(5)
+    memory.send(4)
+    goes_on(memory)
+    first = records(memory)
+    if gone == "rewound":
+        memory.rewind("one", accept_loss=True)
+    memory.log().elect(6)
+    memory.send(4)
+    memory.restore_ledger()
+    if gone == "deleted":
+        kept = [row for row in memory.table.rows() if not row.identity.generation]
+        memory.table.add_foreign(kept, "DELETE", removes_rows=True)
+    goes_on(memory)
+    after = records(memory)
+    assert not {k for k in first if k in after and after[k] != first[k]}
+    assert memory.is_clean()
+
+
+@pytest.mark.parametrize("topic", ["set aside", "refused", "away once"])
+@pytest.mark.parametrize("how", ["cut", "created again"])
+def test_a_topic_that_is_not_seen_while_its_table_is_taken_over_lands_once(
+    memory, monkeypatch, how, topic
+):
+    """What was forgotten of its log is known again when it comes back."""
+    both = {"topics": ["orders", "other"]}
+    memory.create("other")
+    memory.configure(kafka=both)
+    memory.send(8)
+    memory.send(3, topic="other")
+    memory.run("one")
+    memory.save_ledger()
+    if how == "cut":
+        memory.log().elect(5)
+    else:
+        memory.delete()
+        memory.create()
+    memory.send(4)
+    goes_on(memory)
+    memory.restore_ledger()
+    takes_over = decisions.what_the_table_tells
+
+    def unseen(*given):
+        if topic == "away once":
+            memory.cluster.moods.insert(0, "absent")
+        return takes_over(*given)
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(decisions, "what_the_table_tells", unseen)
+        if topic == "set aside":
+            memory.configure(kafka={"topics": ["other"]})
+        if topic == "refused":
+            memory.cluster.refused.add("orders")
+        goes_on(memory)
+    memory.cluster.refused.clear()
+    memory.cluster.moods.clear()
+    memory.configure(kafka=both)
+    goes_on(memory)
+    serials = [row.serial for row in memory.table.rows()]
+    assert len(serials) == len({*serials})
+    assert memory.is_clean()
+
+
+def test_a_record_at_an_erased_place_behind_a_forgotten_cut_is_landed(memory):
+    """Nobody has asked for its key: the erasure that the ledger forgot was of another record."""
+    memory.send(2)
+    memory.run("one")
+    memory.save_ledger()
+    memory.send(6)
+    memory.run("two")
+    run = memory.open("erase")
+    asked = AskedKeys(raw_keys=(key_of(8),))
+    erase(run, tables_of(run), EraseRequest(asked, "asked", "ann", most=1.0))
+    memory.log().elect(7)
+    memory.send(1)
+    memory.restore_ledger()
+    goes_on(memory)
+    assert 9 in records(memory).values()
+    assert memory.is_clean()
 
 
 def test_a_crash_before_the_ledger_heard_of_a_commit_is_no_older_ledger(landed):

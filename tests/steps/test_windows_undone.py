@@ -50,6 +50,7 @@ def test_what_was_decided_about_a_closed_plan_is_carried_out_by_the_next_run(mem
     with pytest.raises(TidelineError, match="its plan was closed"):
         memory.run("window", **one_range(0, 4))
     assert [i.finding.kind for i in memory.incidents] == ["log_hole", "truncation"]
+    assert memory.audit()[0].clean  # rows that wait for a decision are nobody else's
     memory.run("goes on")
     assert not memory.incidents
     assert memory.is_clean()

@@ -221,6 +221,13 @@ def test_an_empty_head_finds_nothing():
     assert verdicts(Head(), observation(topic(seen()))) == []
 
 
+def test_a_leader_that_does_not_know_the_epoch_of_an_empty_log_has_cut_nothing():
+    """It says -1, and nothing was ever seen of the log."""
+    known = head(position(0, epoch=1, seen_end=0))
+    now = observation(topic(seen(end=0, epoch=1, epoch_end=-1)))
+    assert verdicts(known, now) == []
+
+
 def test_rows_that_a_backfill_landed_beyond_the_head_are_not_lost():
     """R12: only what neither Kafka nor the table has is at stake."""
     landed = Places({position(P).identity: (OffsetRange(P, 130), OffsetRange(140, 180))})

@@ -22,7 +22,7 @@ from tideline.errors import (
     VerificationFailed,
 )
 from tideline.failpoints import reach
-from tideline.landing.attempts import answer_of, next_token
+from tideline.landing.attempts import answer_of, begin_attempt
 from tideline.landing.context import RunContext, log
 from tideline.landing.table_commit import Target, commit_checked
 from tideline.ledger.state import LedgerState
@@ -64,12 +64,13 @@ class TypedAttempt:
 def begin_typed_attempt(run: RunContext, plan: DecodePlan) -> TypedAttempt:
     """Take the next token; the caller holds the decoder's lease."""
     assert run.typed is not None
-    state = next_token(run, run.typed.decoded, run.typed.quarantine)
+    ledger_id = run.ledger.read().control.ledger_id
+    attempt = begin_attempt(run, ledger_id, run.typed.decoded, run.typed.quarantine)
     change = TableChange(
-        ledger_id=state.control.ledger_id,
+        ledger_id=attempt.ledger_id,
         commit_id=plan.plan_id,
         run_id=run.run_id,
-        token=state.control.token,
+        token=attempt.token,
         ranges=(*plan.ranges, *plan.removes),
         by=plan.by,
     )

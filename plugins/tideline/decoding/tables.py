@@ -136,7 +136,9 @@ def at_these_tables(run: RunContext, plan: DecodePlan) -> DecodePlan:
     """
     decode = run.stream.decode
     assert decode is not None
-    return replace(plan, table_uri=decode.table.uri, quarantine_uri=decode.quarantine.uri)
+    now, then = (decode.table.uri, decode.quarantine.uri), (plan.table_uri, plan.quarantine_uri)
+    left_at = plan.left_at if then in (now, ("", "")) else (*plan.left_at, then)
+    return replace(plan, table_uri=now[0], quarantine_uri=now[1], left_at=left_at)
 
 
 def _begun_anew(state: LedgerState) -> LedgerState:

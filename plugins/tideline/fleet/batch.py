@@ -316,9 +316,11 @@ class Batch:
         """What a stream ends with.
 
         Only who holds a live lane lands what this run would have. A window has to come again, a run
-        that others have changed meanwhile, and one that waits for a backfill's or an erasure's end.
+        that others have changed meanwhile, and one that waits for a backfill's, an erasure's or a
+        rewind's end.
         """
-        if isinstance(error, StreamBusy) and error.facts.get("lease") == "live":
+        is_held = isinstance(error, StreamBusy) and error.facts.get("lease") == "live"
+        if is_held and not error.facts.get("rewind"):
             return "busy" if self._request.lane == "live" else "retry"
         if isinstance(error, Halted):
             return "halted"

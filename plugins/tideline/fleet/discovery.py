@@ -108,7 +108,10 @@ def _refuse_lost(contents: FileContents, found: Mapping[str, str]) -> None:
     assert fleet is not None
     gone = dict.fromkeys((*_named_beside(contents), *fleet.names, *fleet.overrides), "")
     topics = seen_again(None, fleet.fleet, {**gone, **found}, now())
-    streams = with_topics(contents, topics).streams
+    expected = with_topics(contents, topics)
+    taken = names_taken_beside(expected, Path(file))  # these ledgers are of other files' streams
+    named = zip(expected.topics, expected.streams, strict=True)
+    streams = [stream for topic, stream in named if taken.get(topic) is None]
     ran = next((s.stream for s in streams if open_ledger(s).read().version >= 0), None)
     if ran is not None:
         raise BadInput(

@@ -20,7 +20,7 @@ from tideline.errors import (
 from tideline.failpoints import reach
 from tideline.folding.rules import layout_text, refused_changes
 from tideline.folding.tables import files_by_bucket, halted, section, standing, table_of
-from tideline.landing.attempts import answer_of, next_token
+from tideline.landing.attempts import answer_of, begin_attempt
 from tideline.landing.context import RunContext, log
 from tideline.landing.table_commit import Target, commit_checked
 from tideline.ledger.state import LedgerState
@@ -75,12 +75,12 @@ def execute(run: RunContext, plan: FoldPlan) -> FoldRecord:
 
 def _begin(run: RunContext, plan: FoldPlan) -> TableChange:
     """Take the next token; the caller holds the decoder's lease."""
-    state = next_token(run, table_of(run))
+    attempt = begin_attempt(run, run.ledger.read().control.ledger_id, table_of(run))
     return TableChange(
-        ledger_id=state.control.ledger_id,
+        ledger_id=attempt.ledger_id,
         commit_id=plan.plan_id,
         run_id=run.run_id,
-        token=state.control.token,
+        token=attempt.token,
         ranges=(),
         by=plan.by,
     )

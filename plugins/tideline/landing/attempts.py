@@ -61,21 +61,28 @@ class Attempt:
 
 
 def begin_attempt(
-    run: RunContext, ledger_id: str, *, removes: str | None = None, is_raw: bool = True
+    run: RunContext, ledger_id: str, *others: TablePort, removes: str | None = None
 ) -> Attempt:
-    """Take the next token; the caller holds the lease of whoever writes the run's table.
+    """Take the next token; the caller holds the lease of whoever writes the tables.
+
+    The raw table's token is the only evidence that a ledger was put back. Tables that follow it may
+    have larger ones: whoever takes a token above those looks at the raw one first, or that evidence
+    is gone.
 
     Args:
+        run: This run.
+        ledger_id: The ledger's.
+        others: Tables that the attempt writes instead of the raw one.
         removes: The incident whose rows go: whoever counts them, waits, and counts again.
-        is_raw: Whether `run.table` is the stream's raw table. Other tables follow it: nobody
-            decides about a table that follows because the ledger is older.
     """
-    known = run.table.newest_token(app_id(ledger_id)) or 0
+    app = app_id(ledger_id)
+    raw = run.table.newest_token(app) or 0
+    known = max([raw, *(table.newest_token(app) or 0 for table in others)])
     secret = token_hex(32)
 
     def is_older(state: LedgerState) -> bool:
         # a rewind that was cut off keeps the runs out that could carry a decision out
-        return is_raw and known > state.control.token and state.control.rewind is None
+        return raw > state.control.token and state.control.rewind is None
 
     def take(latest: LedgerState) -> LedgerState:
         if is_older(latest):
@@ -88,17 +95,6 @@ def begin_attempt(
     if is_older(state):
         open_and_halt(run, state, foreign_changes(run, state)[1])
     return Attempt(state)
-
-
-def next_token(run: RunContext, *tables: TablePort) -> LedgerState:
-    """Take a token larger than all that tables know which follow the raw one, and the ledger (R5).
-
-    Returns:
-        The ledger after it was given out: `control.token`.
-    """
-    app = app_id(run.ledger.read().control.ledger_id)
-    known = max(table.newest_token(app) or 0 for table in tables)
-    return run.ledger.update(lambda state: state.with_next_token(above=known))
 
 
 def planned_change(run: RunContext, attempt: Attempt, plan: BatchPlan) -> TableChange:

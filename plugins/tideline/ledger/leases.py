@@ -113,6 +113,7 @@ def refuse_others(state: LedgerState, holder: str, *names: str) -> None:
                 f" {held.pid} on {held.host} until {held.expires_at:%H:%M:%S} UTC; try again later",
                 stream=state.control.stream,
                 lease=held.name,
+                rewind=state.control.rewind is not None,
             )
 
 

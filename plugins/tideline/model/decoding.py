@@ -358,6 +358,8 @@ class DecodePlan:
         own_columns: Which columns of its own the typed table gets, of those that one may choose.
         by: Who has asked for it to be done again; None otherwise.
         expect: What the rows are expected to meet, in the stream file's order.
+        left_at: Other tables and quarantines that attempts of this plan may have written to: their
+            addresses were edited before it was closed.
     """
 
     plan_id: str
@@ -378,6 +380,7 @@ class DecodePlan:
     own_columns: tuple[str, ...] = KEPT_BY_DEFAULT
     by: str | None = None
     expect: tuple[Expectation, ...] = ()
+    left_at: tuple[tuple[str, str], ...] = ()
 
     @property
     def is_again(self) -> bool:

@@ -30,7 +30,7 @@ from tideline.errors import (
     VerificationFailed,
 )
 from tideline.failpoints import reach
-from tideline.landing.attempts import Attempt, begin_attempt, next_token, removal
+from tideline.landing.attempts import Attempt, begin_attempt, removal
 from tideline.landing.context import RunContext, log, now
 from tideline.landing.table_commit import Target, commit_checked, remove
 from tideline.ledger.state import LedgerState
@@ -251,7 +251,7 @@ def _check_tables(run: RunContext, tables: Tables, state: LedgerState) -> None:
                 " of it, which may hold the key: put the section back to erase. Nothing was changed"
             )
     for role, table in _there(tables, ()):
-        Upkeep(replace(run, table=table), role, table).checked()
+        Upkeep(run, role, table).checked()
 
 
 def _drafted(
@@ -477,7 +477,8 @@ def _take_out(run: RunContext, there: Former, erasure: Erasure) -> Erasure:
     raw = next((t for role, t in there if role == "raw" and t.uri in of_today), None)
     others = [t for role, t in there if role in _DERIVED or t.uri not in of_today]
     if others:
-        attempt = Attempt(_known(next_token(run, *others), erasure))
+        attempt = begin_attempt(run, run.ledger.read().control.ledger_id, *others)
+        _known(attempt.state, erasure)
         change = _change(run, attempt, erasure)
         for table in others:
             erasure = _out_of(erasure, table, _removed(table, change))
@@ -574,7 +575,7 @@ def _finish(run: RunContext, there: Former, erasure: Erasure) -> Erasure:
             return _noted(run, replace(erasure, due_at=due_at))
     with _as_writer(run):
         for role, table in there:
-            upkeep = Upkeep(replace(run, table=table), role, table)
+            upkeep = Upkeep(run, role, table)
             hours = 0 if erasure.is_now else max(0, _kept_hours(run, table) - 1)
             vacuumed = upkeep.vacuum(hours, at_once=erasure.is_now)
             cut = 0 if role == "raw" else table.cut_log()

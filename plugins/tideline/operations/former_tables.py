@@ -32,7 +32,8 @@ def _addresses(run: RunContext) -> tuple[tuple[TableRole, str], ...]:
     folds = (*ledger.fold_closings(), *([f] if (f := state.folding.open) else []))
     named: list[tuple[TableRole, str]] = [("raw", r.plan.table_uri) for r in runs if r.plan]
     for plan in (d.plan for d in decodings):
-        named += [("decoded", plan.table_uri), ("quarantine", plan.quarantine_uri)]
+        for decoded, quarantine in (*plan.left_at, (plan.table_uri, plan.quarantine_uri)):
+            named += [("decoded", decoded), ("quarantine", quarantine)]
     named += [("current", f.plan.table_uri) for f in folds]
     today = {_bare(uri) for uri in tables_of(run.stream).values()}
     every = {_bare(uri): (role, uri) for role, uri in reversed(named) if uri}

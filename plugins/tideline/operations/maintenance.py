@@ -76,7 +76,7 @@ def remove_expired(run: RunContext, table: MaintainedTablePort) -> RowCount:
     found = expired_rows(run, table)
     if found is None or not found.count.rows:
         return NO_ROWS
-    attempt = begin_attempt(run, run.ledger.read().control.ledger_id, is_raw=False)
+    attempt = begin_attempt(run, run.ledger.read().control.ledger_id, table)
     gone = ExpiredRows(
         let_go_id=f"{_NAME}-{attempt.token}",
         run_id=run.run_id,
@@ -133,8 +133,7 @@ def maintain_stream(
     """
     done = []
     for role, table in tables.items():
-        # Commits and tokens of this table; the ledger and its lease are the stream's.
-        upkeep = Upkeep(replace(run, table=table), role, table)
+        upkeep = Upkeep(run, role, table)
         if not table.observe().exists:
             continue
         if dry_run:
@@ -158,8 +157,8 @@ class Upkeep:
     """The maintenance of one table.
 
     Args:
-        run: With that table.
-        role: Which one it is.
+        run: This run.
+        role: Which table it is.
     """
 
     def __init__(self, run: RunContext, role: TableRole, table: MaintainedTablePort) -> None:
@@ -234,9 +233,7 @@ class Upkeep:
         return merges
 
     def _attempt(self) -> Attempt:
-        ledger_id = self._ledger().control.ledger_id
-        is_raw = self._table.uri == self._run.stream.table.uri
-        return begin_attempt(self._run, ledger_id, is_raw=is_raw)
+        return begin_attempt(self._run, self._ledger().control.ledger_id, self._table)
 
     def _commit(self, change: TableChange, after_version: int) -> None:
         """Commit a change that moves no row, whoever has appended meanwhile.

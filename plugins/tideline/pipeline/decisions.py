@@ -57,6 +57,8 @@ def ledger_against_table(run: RunContext) -> Audit:
             [r for r in state.runs.values() if r.is_open],
             run.table.stored(),
             state.erasing,
+            # rows of a plan that was closed: a decision about them is still to be carried out
+            [r for i in state.control.incidents for p in i.plans for r in p.ranges],
         )
         after = run.ledger.read()
         # A run that closed meanwhile is in the one and not yet in the other.

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from tideline.errors import StreamBusy
 from tideline.landing.context import RunContext, now
 from tideline.landing.observing import observe_topics
 from tideline.landing.proof import count_rows
@@ -16,14 +17,14 @@ from tideline.ledger.state import LedgerState
 from tideline.model.erasing import Erasing, ToldErasure
 from tideline.model.head import Head
 from tideline.model.incident import Incident
-from tideline.model.observation import TableObservation
-from tideline.model.offsets import CoordinateRange, ReadRange
+from tideline.model.observation import Observation, TableObservation
+from tideline.model.offsets import CoordinateRange, PartitionIdentity, ReadRange
 from tideline.model.places import Places
 from tideline.model.plan import BatchPlan, VerifiedRange
 from tideline.model.request import RunRequest
 from tideline.model.run import RunRecord, TableCommit
 from tideline.model.wording import first_few
-from tideline.rules.advance import advance_head
+from tideline.rules.advance import advance_head, having_seen
 from tideline.rules.rewind import layers
 from tideline.rules.taking_over import (
     amended,
@@ -32,12 +33,15 @@ from tideline.rules.taking_over import (
     erasures_in,
     forgotten,
     having_followed,
+    landed_by,
     landed_logs,
     removed_by,
     taken_up,
     without_removed,
 )
 from tideline.rules.verification import sound_parts, verify_ranges
+
+_LOOKS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +97,10 @@ def what_the_table_tells(
     # What was erased stays verified, without a row: it is not read again.
     gone = removed_by(commits, missing - Places.of(erased))
     head = without_removed(state.head, closed, gone)
-    seen = observe_topics(run, head)
-    ids = {t.topic: t.topic_id for t in seen.topics if t.topic_id is not None}
-    names = head.topic_names
-    names |= {topic_id: topic for topic, topic_id in ids.items()}
+    landings = landed_by(commits)
     logs = landed_logs(commits)
-    if len(run.stream.kafka.topics) == 1:  # a topic id that is gone everywhere was of this one
-        names = {i.topic_id: run.stream.kafka.topics[0] for i in logs} | names
+    seen, names = _looked(run, head, logs)
+    ids = {t.topic_id for t in seen.topics if t.topic_id is not None}
     head = having_followed(head.having_noted_incarnations(), logs, names)
     open_plans = [r.plan.plan_id for r in state.runs.values() if r.is_open and r.plan is not None]
     found = forgotten(head, commits, open_plans, names)
@@ -109,12 +110,15 @@ def what_the_table_tells(
     plan = _plan(run, state, f"taken-over-{incident.incident_id}", commit, found)
     record = RunRecord(plan.run_id, plan.lane, "done", plan.request_digest, now(), plan=plan)
     erasing = state.erasing.keeping_out(erased)
-    verified = _verified(run, record, head, erasing, found, set(ids.values()))
+    verified = _verified(run, record, head, erasing, found, ids)
     known = tuple(v.planned for v in verified)
     plan = replace(plan, ranges=known)
     record = replace(record, plan=plan, table_commit=commit, verified=verified)
     today = seen.topics if seen.cluster_id == head.cluster_id else ()
-    head = taken_up(head, known, today)
+    # what stands no more was there once: its epochs tell a cut, and its generations are given
+    told = [replace(r, topic=names.get(r.topic_id, r.topic)) for r in landings]
+    head = having_seen(taken_up(head, known, today, told), map(as_planned, told))
+    head = head.having_given({r.identity for c in commits for r in c.ranges if r.generation})
     head = replace(
         advance_head(head, plan, commit),
         table_id=state.head.table_id,
@@ -125,6 +129,47 @@ def what_the_table_tells(
     written = tuple(r.as_coordinates for c in commits for r in c.ranges)
     records = (*amended(closed, gone), *([record] if known else ()))
     return Told(head, records, known, removed, written, erasures_in(commits))
+
+
+def _looked(
+    run: RunContext, head: Head, logs: Iterable[PartitionIdentity]
+) -> tuple[Observation, dict[str, str]]:
+    """What the brokers tell of all topics that the head knows, and topics' names by their ids.
+
+    Also of topics that no run follows now: what is forgotten of these may be followed again. Where
+    a log has no name, a topic that seems to be gone is asked about once more (R14).
+
+    Args:
+        logs: What commits that the ledger has forgotten have landed.
+
+    Raises:
+        StreamBusy: A topic does not answer, and a log may be of it.
+    """
+    known = head.topic_names
+    every = {*run.stream.kafka.topics, *head.topics}
+    if len(every) == 1:  # a topic id that is gone everywhere was of this one
+        known = dict.fromkeys((log.topic_id for log in logs), *every) | known
+    for _ in range(_LOOKS):
+        seen = observe_topics(run, head)
+        followed = {t.topic for t in seen.topics}
+        if aside := {*head.topics} - followed:
+            at = {p.topic_partition: p.leader_epoch for p in head.positions if p.topic in aside}
+            epochs = {place: epoch for place, epoch in at.items() if epoch is not None}
+            seen = replace(seen, topics=(*seen.topics, *run.kafka.observe(aside, epochs).topics))
+        names = known | {str(t.topic_id): t.topic for t in seen.topics if t.topic_id is not None}
+        if all(log.topic_id in names for log in logs):
+            return seen, names
+        unheard = [
+            t.topic
+            for t in seen.topics
+            if t.fault is not None or (t.refusal is not None and t.topic in followed)
+        ]
+        if unheard:
+            raise StreamBusy(
+                f"topics {first_few(unheard)} do not answer, and rows may be theirs that the ledger"
+                " has forgotten: run again"
+            )
+    return seen, names
 
 
 def _plan(

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Literal
 
 from tideline.model.erasing import NOTHING_ERASED, Erasing
@@ -204,6 +205,7 @@ def audit(
     open_runs: Iterable[RunRecord],
     stored: Iterable[Stored | DamagedFile],
     erasing: Erasing = NOTHING_ERASED,
+    doubted: Iterable[PlannedRange] = (),
 ) -> Audit:
     """Compare the ledger with the table.
 
@@ -211,6 +213,7 @@ def audit(
         closed: Every closed run with its verified ranges; an undone run has none.
         open_runs: Runs whose plan is neither verified nor superseded yet.
         stored: What the table's data files hold.
+        doubted: Where rows stand that an incident puts in doubt, whether their plan is open or not.
         erasing: What has a row no more, since it was erased by key; a row there is foreign, once
             the erasure that takes it out has done so.
 
@@ -232,7 +235,8 @@ def audit(
             partition.markers += [gap.offsets for gap in verified.gaps if gap.reason == "marker"]
             if record.lane == "live":
                 partition.live.append(verified.planned.offsets)
-    for planned in (r for o in open_runs if o.plan is not None for r in o.plan.ranges):
+    plans = (o.plan.ranges for o in open_runs if o.plan is not None)
+    for planned in chain(doubted, *plans):
         partitions[planned.identity].topic = planned.topic
         partitions[planned.identity].open.append(planned.offsets)
     _take_head(partitions, head, erasing)

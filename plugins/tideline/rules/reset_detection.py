@@ -251,8 +251,12 @@ def _partition_findings(
 
 
 def is_cut(position: PartitionPosition, seen: PartitionObservation) -> bool:
-    """Whether the known epoch ends below what was once seen of the log."""
-    return seen.epoch_end_offset is not None and seen.epoch_end_offset < position.proven_end
+    """Whether the known epoch ends below what was once seen of the log.
+
+    A leader that does not know the epoch says -1: of a log that was always empty nothing is cut.
+    """
+    end = seen.epoch_end_offset
+    return end is not None and max(end, 0) < position.proven_end
 
 
 def lost_to_retention(

@@ -59,29 +59,31 @@ def erasures_in(commits: Iterable[KnownCommit]) -> tuple[ToldErasure, ...]:
     )
 
 
-def landed_logs(commits: Iterable[KnownCommit]) -> tuple[PartitionIdentity, ...]:
-    """The logs that commits have landed records of, in the order in which they were the first to.
-
-    The table's log has them in the order of its versions, whatever the clocks said.
+def landed_by(commits: Iterable[KnownCommit]) -> tuple[ReadRange, ...]:
+    """What commits have landed, in the order of the table's versions, whatever the clocks said.
 
     Args:
         commits: In any order.
     """
-    found = (
-        r.identity
+    return tuple(
+        r
         for c in sorted(commits, key=lambda c: c.version)
         if "." not in c.commit_id and not c.commit_id.startswith(ERASURE)
         for r in c.ranges
         if isinstance(r, ReadRange)
     )
-    return tuple(dict.fromkeys(found))
+
+
+def landed_logs(commits: Iterable[KnownCommit]) -> tuple[PartitionIdentity, ...]:
+    """The logs of which commits have landed records, in the order in which they were the first."""
+    return tuple(dict.fromkeys(r.identity for r in landed_by(commits)))
 
 
 def having_followed(head: Head, logs: Iterable[PartitionIdentity], names: Names) -> Head:
     """The head that knows which incarnations were followed since it was stored.
 
     Args:
-        logs: As `landed_logs` of commits that the ledger does not know.
+        logs: What commits have landed that the ledger does not know, the first one first.
         names: Topic names by topic id.
     """
     known = {*head.coverage, *(p.identity for p in (*head.positions, *head.retired))}
@@ -164,7 +166,12 @@ def as_planned(item: ReadRange) -> PlannedRange:
     return PlannedRange(item.topic, *item.coordinates, item.leader_epoch, start, end, end)
 
 
-def taken_up(head: Head, ranges: Iterable[ReadRange], topics: Iterable[TopicObservation]) -> Head:
+def taken_up(
+    head: Head,
+    ranges: Iterable[ReadRange],
+    topics: Iterable[TopicObservation],
+    landed: Iterable[ReadRange] = (),
+) -> Head:
     """The head that follows generations and incarnations which only the table knows.
 
     What was decided about them is in no ledger any more: the first row says where each began.
@@ -172,14 +179,18 @@ def taken_up(head: Head, ranges: Iterable[ReadRange], topics: Iterable[TopicObse
     Args:
         ranges: Where the table has rows that were forgotten.
         topics: As the brokers tell them now, asked with the head's epochs; none of another cluster.
+            One that they do not tell is the one that the head knows.
+        landed: Where commits that were forgotten have landed rows, whether they stand or not.
     """
     today = {t.topic: t for t in topics if t.topic_id is not None}
-    topic_ids = {topic: t.topic_id for topic, t in today.items()}
+    topic_ids = {p.topic: p.topic_id for p in head.positions}
+    topic_ids |= {topic: str(t.topic_id) for topic, t in today.items()}
     first: dict[PartitionIdentity, int] = {}
     epochs: dict[PartitionIdentity, int] = {}
-    for r in ranges:
+    for r in (*ranges, *landed):
         if r.leader_epoch is not None:
             epochs[r.identity] = max(r.leader_epoch, epochs.get(r.identity, -1))
+    for r in ranges:
         if topic_ids.get(r.topic) == r.topic_id:
             first[r.identity] = min(r.start_offset, first.get(r.identity, r.start_offset))
     followed, begun = [], []
