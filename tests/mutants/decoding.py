@@ -90,7 +90,7 @@ MUTANTS = (
     ),
     Mutant(
         "decode: an older plan goes where the tables are now",
-        "return replace(plan, table_uri=decode.table.uri, quarantine_uri=decode.quarantine.uri)",
+        "return replace(plan, table_uri=now[0], quarantine_uri=now[1], left_at=left_at)",
         "return plan",
         f"{PAIRS}::test_an_open_plan_is_executed_where_the_tables_are_now",
     ),

@@ -254,8 +254,8 @@ FOLDED: dict[str, tuple[Mutant, ...]] = {
     "folded-undone": (
         Mutant(
             "what is decoded no more is taken out of the current table",
-            "union(changed.get(i, ()), subtract(folded.get(i, ()), decoded.get(i, ())))",
-            "changed.get(i, ())",
+            "again = folding.changed | (folding.coverage - decoding.coverage)",
+            "again = folding.changed",
             "",
         ),
     ),
