@@ -1,7 +1,10 @@
 """Tokens for OAUTHBEARER from a real endpoint: kept, renewed, refused, and never a secret told."""
 
 import json
+import socket
+import threading
 from base64 import b64decode
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -183,3 +186,40 @@ def test_the_scope_is_asked_for(issuer, settings):
     issuer.stub.answer = answer
     Tokens(settings(sasl_oauthbearer_scope="kafka read")).token()
     assert bodies == [b"grant_type=client_credentials&scope=kafka+read"]
+
+
+@pytest.mark.parametrize(
+    "answer", [b"a", b"HTTP/1.1 100 Continue\r\n\r\n"], ids=["a header", "it goes on"]
+)
+def test_an_endpoint_that_never_ends_its_answer_is_away(monkeypatch, answer):
+    """Each byte is within the limit of one read."""
+    monkeypatch.setattr("tideline.kafka.tokens.TOKEN_SECONDS", 0.5)
+    begins = b"HTTP/1.1 200 OK\r\nX: " if answer == b"a" else b""
+    with dripping(begins, answer) as port:
+        found = {"sasl.oauthbearer.token.endpoint.url": f"http://127.0.0.1:{port}/token"}
+        found |= {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER"}
+        found |= {"bootstrap.servers": "127.0.0.1:1"}
+        found |= {f"sasl.oauthbearer.client.{name}": "known" for name in ("id", "secret")}
+        with pytest.raises(TokenEndpointAway):
+            Tokens(KafkaSettings("k", found)).token()
+
+
+@contextmanager
+def dripping(begins, drop):
+    """A server that answers one request without an end; its port."""
+    stopped = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve():
+            connection, _ = listener.accept()
+            with connection, suppress(OSError):
+                connection.recv(65536)
+                connection.sendall(begins)
+                while not stopped.wait(0.05):
+                    connection.sendall(drop)
+
+        server = threading.Thread(target=serve, daemon=True)
+        server.start()
+        yield listener.getsockname()[1]
+        stopped.set()
+        server.join()

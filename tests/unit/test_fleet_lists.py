@@ -9,6 +9,7 @@ import pytest
 
 from tests.worlds.build import ID, NOW
 from tideline.airflow.stream_dags import stream_dags
+from tideline.cli import doctor
 from tideline.errors import BadInput, StreamFileError
 from tideline.fleet import discovery
 from tideline.fleet.discovery import discover
@@ -169,6 +170,19 @@ def test_a_folder_that_cannot_be_listed_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "scandir", lambda path: Path(path, "nowhere").stat())
     with pytest.raises(BadInput, match="cannot be listed"):
         stream_paths(tmp_path)
+
+
+def test_a_doctor_tells_topics_that_no_stream_lands(write, tmp_path):
+    """No service can: it would be asked for none of them."""
+    path = write("lab", "pay", "ok")
+    (tmp_path / "pay.yaml").write_text(OWN.replace("payments", "pay").replace("[pay]", "[else]"))
+    found = {"lab.yaml": contents_in(path), "new.yaml": contents_in(write("new"))}
+    lines = list(doctor._of_files(found))
+    assert [(line.state, line.place) for line in lines] == [
+        ("failed", "lab.yaml"),
+        ("warning", "new.yaml"),
+    ]
+    assert "pay.yaml has a stream of that name" in lines[0].text
 
 
 OWN = """\

@@ -10,12 +10,13 @@ import argparse
 import os
 import platform
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
+from itertools import chain
 from pathlib import Path
 from threading import Thread
 from time import monotonic
@@ -24,7 +25,7 @@ from tideline.catalog.port import SchemaMissing, said_by_client
 from tideline.cli.output import Output
 from tideline.connections import find_connection
 from tideline.contract.answers import Diagnosis, DiagnosisLine
-from tideline.errors import BadInput, ServiceAway, TidelineError
+from tideline.errors import BadInput, ServiceAway, StreamFileError, TidelineError
 from tideline.kafka.settings import SHORT_PATIENCE, kafka_settings
 from tideline.landing.context import RunContext
 from tideline.launch.jars import spark_jars
@@ -44,7 +45,8 @@ from tideline.operations.former_tables import former_addresses
 from tideline.registry.port import RegistryPort
 from tideline.rules.catalog import judged
 from tideline.store.probe import refuse_unconditional_puts
-from tideline.stream.files import stream_paths, streams_in
+from tideline.stream.contents import FileContents
+from tideline.stream.files import contents_in, stream_paths
 from tideline.stream.stream import Stream, tables_of
 from tideline.wiring import find_store, open_ledger, open_run, store_options
 
@@ -76,12 +78,13 @@ def doctor(options: argparse.Namespace, output: Output) -> int:
     two writers can create the same object, ledger, tables, Java and Spark's jars, versions. What
     several streams share is asked once. Spark itself is not started.
     """
-    streams = [s for file in options.files or stream_paths() for s in streams_in(file)]
+    files = {str(file): contents_in(file) for file in options.files or stream_paths()}
+    streams = [stream for contents in files.values() for stream in contents.streams]
     if not streams:
         raise BadInput("no stream: name a stream file, or look for a fleet's topics first")
     asked = _Doctor()
     lines = []
-    for line in asked.lines(streams):
+    for line in chain(_of_files(files), asked.lines(streams)):
         lines.append(line)
         output.line(_shown(line))
     wrong = [line for line in lines if line.state == "failed"]
@@ -93,6 +96,17 @@ def doctor(options: argparse.Namespace, output: Output) -> int:
     )
     codes = [line.error.exit_code for line in wrong if line.error is not None]
     return min(codes) if codes else 0
+
+
+def _of_files(files: Mapping[str, FileContents]) -> Iterator[_Line]:
+    """What no service can say: topics of fleets that no stream lands, or that nobody knows yet."""
+    for file, contents in files.items():
+        for problem in contents.problems:
+            error = StreamFileError(str(problem))
+            yield _Line(None, "topic without a stream", file, "failed", str(problem), 0, error)
+        if not contents.is_discovered:
+            text = "no topic is known yet: tideline discover looks for them"
+            yield _Line(None, "topics", file, "warning", text, 0)
 
 
 def _shown(line: _Line) -> str:

@@ -11,10 +11,13 @@ from __future__ import annotations
 import http.client
 import json
 import math
+import socket
 import ssl
+import threading
 import time
 from base64 import b64encode
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote_plus, urlencode, urlsplit
 
@@ -93,11 +96,20 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]
         """The endpoint's status and answer."""
         try:
             connection = self._connection()
+            # Each byte of a header begins the limit of one read anew.
+            is_late = threading.Event()
+            end = threading.Timer(1.2 * TOKEN_SECONDS, _cut, [connection, is_late])
+            end.daemon = True
+            end.start()
             try:
                 connection.request("POST", self._path, self._body, self._headers)
                 answer = connection.getresponse()
-                return answer.status, _read(answer)
+                found = answer.status, _read(answer)
+                if is_late.is_set():  # headers end where their connection does
+                    raise TimeoutError(f"the answer takes more than {TOKEN_SECONDS:g} s")
+                return found
             finally:
+                end.cancel()
                 connection.close()
         except ssl.SSLError as error:
             if isinstance(error, ssl.SSLCertVerificationError) or error.library in ("X509", "PEM"):
@@ -171,6 +183,12 @@ def _seconds(lifetime: Any) -> float:
     except (TypeError, ValueError):
         return _UNSAID_LIFETIME_SECONDS
     return seconds if 0 < seconds < math.inf else _UNSAID_LIFETIME_SECONDS
+
+
+def _cut(connection: http.client.HTTPConnection, is_late: threading.Event) -> None:
+    is_late.set()
+    with suppress(OSError, AttributeError):  # it may be closed by now
+        connection.sock.shutdown(socket.SHUT_RDWR)
 
 
 def _read(answer: http.client.HTTPResponse) -> bytes:

@@ -301,7 +301,9 @@ def _check(asked: EraseRequest) -> None:
     if not asked.keys.columns:
         raise BadInput("--key: got nothing; allowed: COLUMN=VALUE, --raw-key, --keys-from")
     texts = {text for key in asked.keys.keys for text in key.values()}
-    if any(len(text) > 1 and text in asked.reason for text in texts):
+    texts |= {raw.decode(errors="replace") for raw in asked.keys.raw_keys}
+    reason = asked.reason.casefold()
+    if any(len(text) > 1 and text.casefold() in reason for text in texts):
         raise BadInput("--reason: it holds a key that is to be erased; allowed: words without it")
 
 

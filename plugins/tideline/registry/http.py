@@ -72,6 +72,7 @@ class Http:
             trust_env=not settings.tells_in_clear,
         )
         self.close: Callable[[], None] = self._client.close
+        self._is_late: threading.Event | None = None
         self._stream: Any = None
         """The connection that was opened last: it is kept, and the next request has it as well."""
 
@@ -89,7 +90,7 @@ class Http:
             httpx.HTTPError, httpx.InvalidURL: There is none.
             AnswerTooLarge, AnswerTooSlow: It is not read to its end.
         """
-        is_late = threading.Event()
+        is_late = self._is_late = threading.Event()
         # A little later than the client's own limit of one read, which says more.
         end = threading.Timer(1.2 * self._seconds, self._cut, [is_late])
         end.daemon = True
@@ -125,10 +126,15 @@ class Http:
     def _note(self, event: str, info: Mapping[str, Any]) -> None:
         if event.endswith(("connect_tcp.complete", "start_tls.complete")):
             self._stream = info["return_value"]
+            if self._is_late is not None and self._is_late.is_set():
+                self._end()  # of several addresses the first ones have taken all the time
 
     def _cut(self, is_late: threading.Event) -> None:
         """End the request: each byte of a header begins the client's own limit anew."""
         is_late.set()
+        self._end()
+
+    def _end(self) -> None:
         if self._stream is not None:
             with suppress(OSError, AttributeError):
                 self._stream.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
