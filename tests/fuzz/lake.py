@@ -74,6 +74,9 @@ class _Raw:
 
     commits: tuple[KnownCommit, ...]
 
+    def newest_token(self, app_id: str) -> int | None:
+        """No run has committed there."""
+
     def has_other(self, *_: object) -> bool:
         """None has another kind of time."""
         return False
