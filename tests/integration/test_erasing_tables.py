@@ -183,7 +183,7 @@ def test_which_keys_have_rows_whatever_their_column_is(tmp_path, name):
     table = MaintainedTable(str(tmp_path))
     asked = [{name: given, "b": "y"}, {name: given, "b": "x"}, {name: given}]
     keys = [key for one in asked for key in table.spelled([one])]
-    found, had = erase_finding._by_columns([table], keys)
+    found, had, _ = erase_finding._by_columns([table], keys)
     assert ({place[1] for place in found}, had) == ({3}, {1, 2})
 
 
