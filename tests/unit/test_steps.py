@@ -25,7 +25,7 @@ STREAM = Stream.model_validate(
     {"stream": "orders", "kafka": {"topics": ["orders"]}, "table": {"uri": "/lake/orders"}}
 )
 WINDOW = {"from": "2020-01-01T00:00:00Z", "to": "2020-01-02T00:00:00Z"}
-FINDING = Finding("truncation", "orders", 0, ID, "c", "e", "a", one_interval(90, 100))
+FINDING = Finding("truncation", "e", "a", "orders", ID, 0, one_interval(90, 100))
 RESOLVE = ("resolve_reset",)
 
 
