@@ -10,6 +10,7 @@ import pytest
 from tests.simulation.clock import simulated
 from tests.simulation.run_events import tables_of
 from tests.simulation.table import Row, TableState, key_of
+from tests.worlds.dying import dying
 from tests.worlds.memory import Memory, spans
 from tideline.cli import doctor, erasing, reading
 from tideline.cli.output import Output
@@ -207,15 +208,8 @@ def by_text(world, *, text="key-1", plans=False, future=False, **words):
 
 def cut_off_at(place, world, monkeypatch):
     """An erasure by text that dies there."""
-
-    def reached(there):
-        if there == place:
-            raise SystemExit
-
-    with monkeypatch.context() as patched:
-        patched.setattr("tideline.operations.erasing.reach", reached)
-        with pytest.raises(SystemExit):
-            by_text(world)
+    with dying(monkeypatch, "tideline.operations.erasing", place):
+        by_text(world)
 
 
 def test_a_key_among_a_records_bytes_proves_nothing(typed):
@@ -349,14 +343,8 @@ def test_a_table_that_a_dead_attempt_has_written_to_is_erased_from_as_well(memor
     memory.decode = memory.stream.decode
     memory.send(6)
 
-    def dies(place):
-        if place == "decode:closing":
-            raise SystemExit
-
-    with monkeypatch.context() as patched:
-        patched.setattr("tideline.decoding.verifying.reach", dies)
-        with pytest.raises(SystemExit):
-            memory.run("dies")
+    with dying(monkeypatch, "tideline.decoding.verifying", "decode:closing"):
+        memory.run("dies")
     first = memory.decoded
     memory.readdress()
     memory.run("elsewhere")

@@ -2,12 +2,9 @@
 
 import pytest
 
+from tests.worlds.dying import dying
 from tideline.model.places import NOWHERE
 from tideline.operations.redrive import redrive
-
-
-class Died(Exception):
-    """The process is gone."""
 
 
 def typed(memory):
@@ -25,14 +22,8 @@ def forgotten(memory, monkeypatch):
     memory.spark.garbled = set()
     memory.save_ledger()
 
-    def die(place):
-        if place == "decode:committed":
-            raise Died
-
-    with monkeypatch.context() as patched:
-        patched.setattr("tideline.decoding.execution.reach", die)
-        with pytest.raises(Died):
-            redrive(memory.open("redrive"))
+    with dying(monkeypatch, "tideline.decoding.execution", "decode:committed"):
+        redrive(memory.open("redrive"))
     assert typed(memory) == [[*range(10)], [4]]
     memory.restore_ledger()
     return memory

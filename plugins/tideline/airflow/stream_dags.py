@@ -35,9 +35,9 @@ from tideline.model.wording import first_few
 from tideline.stream.contents import FileContents
 from tideline.stream.files import (
     by_name,
+    claimed_names,
     find_fleet,
     find_stream,
-    names_in,
     read_files,
     stream_paths,
 )
@@ -81,8 +81,7 @@ def _all_dags(folder: str | Path | None) -> list[DAG]:
     problems = [(path.stem, str(error)) for path, error in refused.items()]
     dags: dict[str, DAG] = {}
     doubled: dict[Path, list[str]] = {}
-    left = [name for path in refused for name in names_in(path)]
-    for name, file in by_name(files, left).items():
+    for name, file in by_name(files, claimed_names(refused)).items():
         for path in file.others:
             what = f"{path}: stream {name} is in another file already: {file.path} is what counts"
             doubled.setdefault(path, []).append(what)

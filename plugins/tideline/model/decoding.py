@@ -232,7 +232,7 @@ class ReaderSchema:
     def size(self) -> int:
         """How many fields the table has of it, those inside of others counted.
 
-        A name counts as one more for each further `NAME` characters: names are kept for good.
+        A name counts as one more for each further 250 characters: names are kept for good.
         """
         return sum(_weight(c.name) + _fields_in(c.type) for c in self.in_table)
 
@@ -242,11 +242,11 @@ class ReaderSchema:
         return tuple(c.name for c in (*self.in_table, *self.dropped))
 
 
-NAME = 250
+_NAME = 250
 
 
 def _weight(name: str) -> int:
-    return 1 + len(name) // NAME
+    return 1 + len(name) // _NAME
 
 
 def _fields_in(kind: Any) -> int:

@@ -359,7 +359,9 @@ def _by_columns(
             if left := len(numbers) - len(asked):
                 what = f"{left} of the keys fit no column of {table.uri}: no row is found by them"
                 unasked.append(f"{what} there")
-            rows = table.rows_with([*asked.values()], (*COORDINATES, *names)) if asked else []
+            if not asked:
+                continue
+            rows = table.rows_with([*asked.values()], (*COORDINATES, *names))
             found |= {place_of(row) for row in rows}
             values = {tuple(row[name] for name in names) for row in rows}
             there = table.spelled(texts_of(values, names))

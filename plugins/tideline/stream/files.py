@@ -64,12 +64,16 @@ def stream_paths(folder: str | Path | None = None) -> list[Path]:
     return sorted([*found.glob("*.yaml"), *found.glob("*.yml")])
 
 
-def names_in(path: Path) -> set[str]:
-    """Names that a refused file may mean: its own, and what it says of a stream or a fleet.
+def claimed_names(refused_files: Iterable[Path]) -> set[str]:
+    """Names that refused files may mean: their own, and what they say of a stream or a fleet.
 
-    Whatever is wrong with it, nobody else takes them meanwhile.
+    Whatever is wrong with a file, nobody else takes its names meanwhile.
     """
-    return {path.stem, *(name.decode() for name in _NAMED.findall(_beginning(path)))}
+    return {
+        name
+        for path in refused_files
+        for name in (path.stem, *(n.decode() for n in _NAMED.findall(_beginning(path))))
+    }
 
 
 def _beginning(path: Path) -> bytes:
@@ -128,7 +132,7 @@ def by_name(files: Mapping[Path, FileContents], left: Iterable[str] = ()) -> dic
 
     Args:
         files: By path.
-        left: Names of refused files, as of `names_in`: no fleet must land streams of these names.
+        left: Names of refused files, as of `claimed_names`: no fleet must land such streams.
     """
     found: dict[str, StreamFile] = {}
     named = [(path, contents, s) for path, contents in files.items() for s in contents.streams]
@@ -193,7 +197,7 @@ def _every_stream(pattern: str, folder: str | Path | None) -> dict[str, Stream]:
         BadInput: One may be missing.
     """
     files, problems = read_files(stream_paths(folder))
-    left = [name for path in problems for name in names_in(path)]
+    left = claimed_names(problems)
     known = by_name(files, left)
     unsure = {
         "files are refused": len(problems),
@@ -235,7 +239,7 @@ def find_stream(name: str, folder: str | Path | None = None) -> Stream:
             if contents.fleet is None and contents.streams[0].stream == name:
                 return contents.streams[0]
     files, problems = read_files(paths)
-    found = by_name(files, (n for path in problems for n in names_in(path))).get(name)
+    found = by_name(files, claimed_names(problems)).get(name)
     if found is not None:
         return found.stream
     broken = f"; {len(problems)} files there are refused" if problems else ""
@@ -306,13 +310,15 @@ def names_taken_beside(contents: FileContents, path: Path) -> dict[str, Problem 
     """As `taken_names`, of the files beside a fleet's as they are now."""
     beside = stream_paths(path.parent)
     files, problems = read_files(other for other in beside if other.name != path.name)
-    return taken_names(contents, path, files, (name for p in problems for name in names_in(p)))
+    return taken_names(contents, path, files, claimed_names(problems))
 
 
 def refused_fleets_beside(path: Path) -> tuple[Path, ...]:
     """Refused files beside a fleet's that may be fleets: nobody knows which topics are theirs."""
     _, problems = read_files(p for p in stream_paths(path.parent) if p.name != path.name)
-    return tuple(p for p in problems if names_in(p) == {p.stem} or _FLEET.search(_beginning(p)))
+    return tuple(
+        p for p in problems if claimed_names([p]) == {p.stem} or _FLEET.search(_beginning(p))
+    )
 
 
 _FLEET = re.compile(rb"""^[{ ]*["']?fleet["']?[ \t]*:""", re.MULTILINE)

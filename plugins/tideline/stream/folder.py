@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tideline.errors import StreamFileError
 from tideline.stream.contents import FileContents, topics_file
-from tideline.stream.files import StreamFile, by_name, names_in, read_file, stream_paths
+from tideline.stream.files import StreamFile, by_name, claimed_names, read_file, stream_paths
 
 _EVERY = 5
 """Seconds before files are looked at again."""
@@ -65,8 +65,7 @@ class StreamsFolder:
             parsed[path] = (stamp, contents)
         self._parsed = parsed
         accepted = {path: found for path, (_, found) in parsed.items() if found is not None}
-        refused = parsed.keys() - accepted.keys()
-        self._files = accepted, tuple(name for path in refused for name in names_in(path))
+        self._files = accepted, tuple(claimed_names(parsed.keys() - accepted.keys()))
         return by_name(*self._files)
 
 
