@@ -69,6 +69,7 @@ def ran(client, dag_id, run_id, conf=None):
     return client.wait_for_run(dag_id, run_id)
 
 
+@pytest.mark.slow
 def test_decoding_follows_the_landing_and_never_holds_it_up(harness, client, registry, connect):
     """A run, one cleared, one idle, one without a registry, one that catches up, a redrive.
 

@@ -15,6 +15,7 @@ def proof(tmp_path):
     found.close()
 
 
+@pytest.mark.slow
 def test_a_site_upgrades_goes_on_and_has_its_dags(proof, tmp_path):
     """Far from the checkout; `python -m tests.wheel` does it with every Python and Airflow."""
     venv, found = proof

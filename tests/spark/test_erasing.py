@@ -39,6 +39,7 @@ def erase(orders, *arguments, status=0):
     assert main(["erase", file, "--output", "json", *arguments]) == status
 
 
+@pytest.mark.slow
 def test_a_planted_key_leaves_no_byte(orders, capsys):
     for number in range(6):
         orders.sends(

@@ -178,6 +178,7 @@ def typed(harness, registry, spark, request, monkeypatch):
     return lambda **decode: Typed(harness, registry, spark, name, **decode)
 
 
+@pytest.mark.slow
 def test_what_has_failed_can_be_redriven_after_the_rule_has_changed(typed):
     """Until then a clear and a redrive leave it where it is, and then a clear takes nothing back.
 
@@ -232,6 +233,7 @@ def test_what_halts_asks_and_a_decision_lets_the_rest_through(typed):
     assert is_clean(at.harness, at.stream)
 
 
+@pytest.mark.slow
 def test_a_decision_holds_for_what_it_was_about(typed):
     """What came later, or fails another rule, halts again; the run decodes what was decided."""
     few = {"name": "few", "sql": "id < 40", "on_fail": "halt"}

@@ -116,6 +116,7 @@ def test_all_rows_go_at_once(folds):
     assert folds.head.live == 2
 
 
+@pytest.mark.slow
 def test_a_value_of_before_all_rows_went_fills_nothing(folds):
     """In one portion or in several, and where the truncate comes last: as after a delete."""
     folds.has(change(0, "a", "c", "secret"), change(1, None, "t"))
@@ -128,6 +129,7 @@ def test_a_value_of_before_all_rows_went_fills_nothing(folds):
         holds(folds)
 
 
+@pytest.mark.slow
 def test_all_rows_go_twice(folds):
     """In several portions or in one: a row that is gone stays at its own last change."""
     folds.has(change(0, "a", "c"), change(1, "b", "d"), change(2, None, "t"), change(3, "c", "c"))
@@ -144,6 +146,7 @@ def test_all_rows_go_twice(folds):
     assert found == {"a": 0, "b": 1, "c": 3, "d": 5, "e": 7}
 
 
+@pytest.mark.slow
 def test_a_delete_that_is_folded_after_a_truncate(folds):
     """The row is gone by both, and stands where it stands in a fold of all at once."""
     folds.has(change(0, "a", "c", "x"), change(1, "a", "d"), change(2, None, "t"))
@@ -209,6 +212,7 @@ def test_a_delete_is_untold_where_a_row_of_its_record_stays(spark, tmp_path, log
         assert any(result.refused for result in results) == is_refused, portions
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "log",
     [
