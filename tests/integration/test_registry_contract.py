@@ -38,11 +38,16 @@ def field(given):
     return {"name": name, "type": kind}
 
 
+def found(world, schema_id, suffix):
+    """The schema of an id as the first version of a subject."""
+    return world.port.schema(schema_id, SubjectVersion(world.name(suffix), 1))
+
+
 def test_a_schema_is_found_by_its_id(world):
     """As it was registered, to the letter."""
     text = json.dumps(record(own(world, "Order"), ("id", "long")), indent=1)
     schema_id = world.register("orders-value", text)
-    schema = world.port.schema(schema_id)
+    schema = found(world, schema_id, "orders-value")
     assert (schema.schema_id, schema.text, schema.schema_type) == (schema_id, text, "avro")
     assert schema.digest == hashlib.sha256(text.encode()).hexdigest()
     assert schema.known_as == f"{world.name('orders-value')}:1"
@@ -52,8 +57,8 @@ def test_a_schema_is_found_by_its_id(world):
 def test_an_id_that_was_never_given_out_has_no_schema(world):
     """It is an answer, not an error: such records go into quarantine."""
     for schema_id in (2_000_000_000, 2**31 - 1, 0):
-        assert world.port.schema(schema_id) is None
-        assert world.port.subjects_of(schema_id) == ()
+        assert found(world, schema_id, "orders-value") is None
+        assert world.port.subjects_of(schema_id, world.name("orders-value")) == ()
 
 
 def test_the_latest_version_is_the_newest(world):
@@ -64,7 +69,7 @@ def test_the_latest_version_is_the_newest(world):
     version, newest = world.port.latest(world.name("orders-value"))
     assert version == SubjectVersion(world.name("orders-value"), 3)
     assert (newest.schema_id, newest.known_as) == (schema_id, str(version))
-    assert newest == world.port.schema(schema_id)
+    assert newest == world.port.schema(schema_id, version)
 
 
 def test_an_unknown_subject_is_named(world):
@@ -80,7 +85,7 @@ def test_a_subject_may_have_any_characters(world):
     schema_id = world.register("a/b.c d-ü%2F", '"string"')
     version, schema = world.port.latest(world.name("a/b.c d-ü%2F"))
     assert (version.subject, schema.schema_id) == (world.name("a/b.c d-ü%2F"), schema_id)
-    assert version in world.port.subjects_of(schema_id)
+    assert version in world.port.subjects_of(schema_id, version.subject)
 
 
 def test_an_id_belongs_to_all_its_subjects(world):
@@ -89,8 +94,8 @@ def test_an_id_belongs_to_all_its_subjects(world):
     first = world.register("b-value", schema)
     assert world.register("a-value", schema) == first
     expected = tuple(SubjectVersion(world.name(n), 1) for n in ("a-value", "b-value"))
-    assert world.port.subjects_of(first) == expected
-    assert world.port.schema(first).known_as == str(expected[0])
+    assert world.port.subjects_of(first, expected[1].subject) == expected
+    assert [world.port.schema(first, v).known_as for v in expected] == [*map(str, expected)]
 
 
 def test_a_deleted_subject_keeps_its_ids(world):
@@ -98,8 +103,9 @@ def test_a_deleted_subject_keeps_its_ids(world):
     schema = record(own(world, "Gone"), ("x", "int"))
     schema_id = world.register("gone-value", schema)
     world.delete("gone-value")
-    assert world.port.schema(schema_id).text == json.dumps(schema)
-    assert world.port.subjects_of(schema_id) == (SubjectVersion(world.name("gone-value"), 1),)
+    version = SubjectVersion(world.name("gone-value"), 1)
+    assert world.port.schema(schema_id, version).text == json.dumps(schema)
+    assert world.port.subjects_of(schema_id, version.subject) == (version,)
     with pytest.raises(RegistryMisused, match="does not know the subject"):
         world.port.latest(world.name("gone-value"))
 
@@ -108,8 +114,8 @@ def test_an_id_that_was_deleted_for_good_is_unknown(world):
     """So a plan needs the schemas that the ledger keeps."""
     schema_id = world.register("bad-value", record(own(world, "Bad")))
     world.delete("bad-value", for_good=True)
-    assert world.port.schema(schema_id) is None
-    assert world.port.subjects_of(schema_id) == ()
+    assert found(world, schema_id, "bad-value") is None
+    assert world.port.subjects_of(schema_id, world.name("bad-value")) == ()
 
 
 def test_types_of_other_avro_schemas_are_written_out(world):
@@ -122,7 +128,7 @@ def test_types_of_other_avro_schemas_are_written_out(world):
         "Order", ("ship", "geo.Address"), ("bill", ["null", "geo.Address"]), namespace="shop"
     )
     schema_id = world.register("order", order, references=[("geo.Address", "address", 1)])
-    schema = world.port.schema(schema_id)
+    schema = found(world, schema_id, "order")
     written = json.loads(schema.text)
     ship, bill = (f["type"] for f in written["fields"])
     assert (ship["name"], ship["namespace"]) == ("Address", "geo")
@@ -140,7 +146,7 @@ def test_other_json_schemas_are_in_defs(world):
     world.register("inner", inner | {"definitions": {"zip": {"type": "string"}}}, "JSON")
     outer = {"type": "object", "properties": {"at": {"$ref": "inner.json"}}}
     references = [("inner.json", "inner", 1)]
-    schema = world.port.schema(world.register("outer", outer, "JSON", references))
+    schema = found(world, world.register("outer", outer, "JSON", references), "outer")
     assert schema.schema_type == "json"
     assert json.loads(schema.text) == {
         "type": "object",
@@ -163,7 +169,7 @@ def test_imports_of_protobuf_come_along(world):
     world.register("unit", unit, "PROTOBUF")
     world.register("money", money, "PROTOBUF", [("unit.proto", "unit", 1)])
     schema_id = world.register("order", order, "PROTOBUF", [("money.proto", "money", 1)])
-    schema = world.port.schema(schema_id)
+    schema = found(world, schema_id, "order")
     assert (schema.text, schema.schema_type) == (order, "protobuf")
     assert schema.references == (("money.proto", money), ("unit.proto", unit))
     files = FileDescriptorSet.FromString(compiled_protobuf(schema)).file

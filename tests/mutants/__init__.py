@@ -20,6 +20,7 @@ from tests.mutants import (
     registry,
     table,
     verification,
+    wire,
 )
 
 MUTANTS = (
@@ -42,4 +43,5 @@ MUTANTS = (
     *launching.MUTANTS,
     *registry.MUTANTS,
     *looking.MUTANTS,
+    *wire.MUTANTS,
 )

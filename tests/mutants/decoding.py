@@ -187,8 +187,8 @@ MUTANTS = (
     ),
     Mutant(
         "status: what was never decoded counts as well",
-        "if decoding.coverage or is_typed",
-        "if decoding.coverage",
+        "is_decoded = bool(decoding.coverage) or is_typed",
+        "is_decoded = bool(decoding.coverage)",
         "tests/unit/test_looking.py::test_the_least_headroom_and_the_oldest_record_count",
     ),
     Mutant(
@@ -333,8 +333,8 @@ MUTANTS = (
     ),
     Mutant(
         "decode: a schema is noted by the part's own subject",
-        "writers.append(replace(schema, known_as=name))",
-        "writers.append(schema)",
+        "return None if known is None else replace(known, known_as=name)",
+        "return known",
         f"{PAIRS}::test_a_schema_of_two_subjects_is_asked_for_once",
     ),
     Mutant(

@@ -54,8 +54,8 @@ MUTANTS = (
     ),
     Mutant(
         "envelope: a message changes no row",
-        "op.isNull() | (op == MESSAGE)",
-        "op.isNull()",
+        "has_no_op | (op == MESSAGE)",
+        "has_no_op",
         f"{ENVELOPES}::test_what_changes_no_row_is_set_aside_and_called_so",
     ),
     Mutant(

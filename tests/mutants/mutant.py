@@ -111,7 +111,7 @@ def _occurrences(text: str, wanted: str, start: int) -> list[int]:
 def _exists(root: Path, test: str) -> bool:
     path, _, name = test.partition("::")
     file = root / path
-    return file.exists() and (not name or name in _functions(file))
+    return file.exists() and (not name or name.partition("[")[0] in _functions(file))
 
 
 @cache

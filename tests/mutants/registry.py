@@ -55,8 +55,8 @@ MUTANTS = (
     ),
     Mutant(
         "references in a circle end",
-        "            if document is None:\n                raise _misused",
-        "            if False:\n                raise misused",
+        "            if document is None:\n                raise _unreadable",
+        "            if False:\n                raise _unreadable",
         CONNECTIONS,
     ),
     Mutant(
@@ -79,8 +79,8 @@ MUTANTS = (
     ),
     Mutant(
         "deleted subjects count",
-        'f"{path}?deleted=true", _UNKNOWN_SCHEMA',
-        "path, _UNKNOWN_SCHEMA",
+        'asked = "&".join(("deleted=true", *_context(subject)))',
+        'asked = "&".join(_context(subject))',
         CONTRACT,
     ),
     Mutant(

@@ -28,7 +28,7 @@ def test_every_version_is_read(spark, case):
         for n, (schema, _, _) in enumerate(versions)
     ]
     merged = reader_schema("value", "avro", writers, None)
-    part = PartPlan("value", "avro", "confluent", None, merged.writers, (), (), merged.reader)
+    part = PartPlan("value", "avro", "confluent", "s", merged.writers, (), (), merged.reader)
     rows = [(encoded(schema, value), n) for n, (schema, value, _) in enumerate(versions)]
     frame = spark.session.createDataFrame(rows, "payload binary, schema_id int")
     read = sorted(decode(frame, part).collect(), key=lambda row: row["schema_id"])

@@ -172,7 +172,7 @@ def test_what_changes_no_row_is_set_aside_and_called_so(spark, tmp_path):
     assert [row["offset"] for row in typed] == [4]
     assert [(row["error_class"], row["error"]) for row in bad] == [
         ("no_change", "op is m: the event changes no row"),
-        ("no_change", "op is null: the event changes no row"),
+        ("type_mismatch", "op is null: no operation of Debezium's"),
         ("type_mismatch", "op is u, and after is null"),
         ("type_mismatch", "op is x: no operation of Debezium's"),
     ]

@@ -51,7 +51,7 @@ def part(format, *schemas, choices=CHOICES):
     merged = reader_schema("value", format, writers, None, (), choices)
     assert not merged.misfits
     writers, reader = merged.writers, merged.reader
-    return PartPlan("value", format, "confluent", None, writers, (), (), reader, fields=choices)
+    return PartPlan("value", format, "confluent", "s", writers, (), (), reader, fields=choices)
 
 
 def values(format):

@@ -1,5 +1,6 @@
 """What a window means in offsets, what a backfill reads, and what of it is gone."""
 
+from contextlib import nullcontext
 from datetime import timedelta
 
 import pytest
@@ -83,6 +84,14 @@ def test_a_record_from_the_future_makes_the_look_up_unusable():
     assert refused.value.offset == 120
     with pytest.raises(WindowUnavailable, match="9223372036854775807 ms"):
         boundary(TimedOffset(120, 2**63 - 1))
+
+
+@pytest.mark.parametrize(("ahead", "is_refused"), [(1, False), (300, False), (301, True)])
+def test_a_clock_that_is_some_minutes_ahead_is_no_record_from_the_future(ahead, is_refused):
+    """Two machines never agree to the second."""
+    found = TimedOffset(120, int((NOW + timedelta(seconds=ahead)).timestamp() * 1000))
+    with pytest.raises(WindowUnavailable) if is_refused else nullcontext():
+        assert boundary(found).offset == 120
 
 
 def test_neighbours_share_their_instant():

@@ -53,7 +53,7 @@ def test_the_wheel_holds_the_package_and_what_it_needs_at_run_time(wheel):
     data |= {"tideline/launch/jars.sha256"}
     shown = sources("assets/*")
     assert "tideline/page/assets/index.html" in shown
-    assert names - information == sources("*.py", "*.java") | programs | data | shown
+    assert names - information == sources("*.py", "*.java", "*.proto") | programs | data | shown
     assert [name for name in information if name.endswith("/licenses/LICENSE")]
 
 

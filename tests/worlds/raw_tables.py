@@ -72,7 +72,8 @@ def json_part(*schemas, framing="plain", name="value"):
     ]
     merged = reader_schema(name, "json", writers, None)
     assert not merged.misfits
-    return PartPlan(name, "json", framing, None, merged.writers, (), (), merged.reader)
+    subject = None if framing == "plain" else "s"
+    return PartPlan(name, "json", framing, subject, merged.writers, (), (), merged.reader)
 
 
 def planned(start, end, partition=0, generation=0, topic_id=ID, topic="orders"):

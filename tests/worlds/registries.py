@@ -18,8 +18,8 @@ from tideline.errors import RegistryAway, RegistryMisused
 from tideline.model.decoding import WriterSchema
 from tideline.registry.client import SchemaRegistry
 from tideline.registry.connecting import registry_settings
-from tideline.registry.port import FORMATS, RegistryPort, SubjectVersion
-from tideline.registry.references import Document, resolved
+from tideline.registry.port import FORMATS, RegistryPort, SchemaUnreadable, SubjectVersion
+from tideline.registry.references import Document, Unresolvable, resolved
 
 Reference = tuple[str, str, int]
 _numbers = itertools.count(1)
@@ -78,17 +78,14 @@ class FakeRegistry:
             left = {r.schema_id for r in (*self._live, *self._deleted)}
             self._documents = {i: d for i, d in self._documents.items() if i in left}
 
-    def schema(self, schema_id: int) -> WriterSchema | None:
+    def schema(self, schema_id: int, version: SubjectVersion) -> WriterSchema | None:
         """The schema of an id; None if there is none."""
         self._answer()
         document = self._documents.get(schema_id)
-        if document is None:
-            return None
-        known = self._versions_of(schema_id)
-        return resolved(document, schema_id, str(known[0]) if known else "")
+        return None if document is None else self._whole(document, schema_id, version)
 
-    def subjects_of(self, schema_id: int) -> tuple[SubjectVersion, ...]:
-        """Everything that an id is registered as, by name."""
+    def subjects_of(self, schema_id: int, subject: str) -> tuple[SubjectVersion, ...]:
+        """Everything that an id is registered as, by name; one context is enough for it."""
         self._answer()
         return self._versions_of(schema_id)
 
@@ -100,7 +97,13 @@ class FakeRegistry:
             raise RegistryMisused(f"it does not know the subject {subject}", subject=subject)
         newest = max(found, key=lambda r: r.version.version)
         document = self._documents[newest.schema_id]
-        return newest.version, resolved(document, newest.schema_id, str(newest.version))
+        return newest.version, self._whole(document, newest.schema_id, newest.version)
+
+    def _whole(self, document: Document, schema_id: int, version: SubjectVersion) -> WriterSchema:
+        try:
+            return resolved(document, schema_id, str(version))
+        except Unresolvable as error:
+            raise SchemaUnreadable(str(error)) from error
 
     def _answer(self) -> None:
         self.asked += 1

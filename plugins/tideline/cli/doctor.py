@@ -42,7 +42,7 @@ from tideline.model.request import RunRequest
 from tideline.model.table_features import refusals
 from tideline.model.wording import duration_text, first_few, said_by_system
 from tideline.operations.former_tables import former_addresses
-from tideline.registry.port import RegistryPort
+from tideline.registry.port import RegistryPort, SchemaUnreadable
 from tideline.rules.catalog import judged
 from tideline.store.probe import refuse_unconditional_puts
 from tideline.stream.contents import FileContents
@@ -364,6 +364,9 @@ def _registry(run: RunContext) -> str:
     parts = () if decode is None else (decode.value, decode.key)
     subjects = [part.subject for part in parts if part.subject is not None]
     if not subjects:
-        registry.subjects_of(1)
+        registry.subjects_of(1, "")
         return "it answers; no subject is named"
-    return ", ".join(str(registry.latest(subject)[0]) for subject in subjects)
+    try:
+        return ", ".join(str(registry.latest(subject)[0]) for subject in subjects)
+    except SchemaUnreadable as error:
+        raise Warned(f"the newest schema cannot be read: {error}") from None

@@ -162,7 +162,7 @@ class KeyChange(Shape):
     generation: int
     partition: int
     offset: int
-    timestamp: IsoTime
+    timestamp: IsoTime | None
     deleted: bool
     folded: bool
     swept: bool

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
-from tideline.decoding.readers import parts_with, refuse_missing_fields
+from tideline.decoding.readers import parts_with, refuse_event_time, refuse_missing_fields
 from tideline.decoding.rules import share_of_quarantine
 from tideline.decoding.tables import halted, is_settled, note_tables, raw_table
 from tideline.delta_properties import kept_for
@@ -235,12 +235,13 @@ def decode(run: RunContext, plan: DecodePlan) -> tuple[TypedAttempt, DecodeResul
         The attempt, whose plan has all schemas; and what Spark has written, not committed.
 
     Raises:
-        BadInput: A field that the stream file lists is in none of them.
+        BadInput: A field that the stream file lists, or the event's time, is in none of them.
     """
     attempt, result = _decoded(run, plan)
     try:
         if plan.ranges:  # else no record has said which schemas there are
             refuse_missing_fields(run, attempt.plan.parts)
+            refuse_event_time(run, attempt.plan)
     except BadInput:
         attempt.discard(run)
         raise

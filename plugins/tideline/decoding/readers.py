@@ -20,6 +20,7 @@ from tideline.errors import BadInput
 from tideline.landing.context import RunContext, log
 from tideline.model.decoding import (
     PLAIN_ID,
+    SINGLE_VALUES,
     DecodePlan,
     Decoding,
     FieldChoice,
@@ -27,13 +28,16 @@ from tideline.model.decoding import (
     ReaderSchema,
     RecordPart,
     WriterSchema,
+    context_of,
 )
 from tideline.model.incident import Finding
 from tideline.model.wording import first_few, said_by_system
-from tideline.registry.port import RegistryPort
+from tideline.registry.port import RegistryPort, SchemaUnreadable
 from tideline.registry.protobuf_files import compiled_protobuf, imported_files
 from tideline.stream.decoding import Decode, Part
+from tideline.texts import told
 
+_LONGEST_REASON = 300
 _MOST = 40
 """Names in a message."""
 _FIRST = 10
@@ -63,7 +67,7 @@ def refuse_names(run: RunContext, part: PartPlan, refused: Iterable[str]) -> Non
 
 def has_all_schemas(part: PartPlan) -> bool:
     """Whether no record can bring another schema: it is known which fields there are."""
-    return part.framing == "plain"
+    return part.framing == "plain" or part.subject is None
 
 
 def refuse_missing_fields(run: RunContext, parts: Iterable[PartPlan]) -> None:
@@ -151,7 +155,7 @@ def _telling_unfit(run: RunContext, part: PartPlan) -> PartPlan:
 def _begun(part: PartPlan, afresh: bool) -> PartPlan:
     """What the last plan knew: by now the registry may know ids that it did not know then."""
     part = replace(part, unknown=())
-    return replace(part, unfit=(), foreign=()) if afresh else part
+    return replace(part, unfit=(), foreign=(), unreadable=()) if afresh else part
 
 
 def parts_with(
@@ -194,10 +198,10 @@ def _part(
     is_asked = before is not None and before.fields != part.fields
     if before is not None and before.format == wanted.format:
         if part.subject is not None and part.framing != "plain" and _is_alike(part, before):
-            known = replace(before, unavailable=part.unavailable)
+            known = replace(before, unavailable=part.unavailable, null_values=part.null_values)
             if not is_asked:
                 return known
-            known = replace(known, fields=part.fields, unfit=())
+            known = replace(known, fields=part.fields, unfit=(), unreadable=())
             return _with_ids(run, known, (), others, True, None, is_asked=True)
         part = replace(part, reader=before.reader)
     newest = _newest(part, wanted, run.registry)
@@ -226,6 +230,7 @@ def _begin(name: RecordPart, wanted: Part) -> PartPlan:
         fields=choices_of(wanted),
         envelope=wanted.envelope,
         unavailable=wanted.unavailable,
+        null_values=tuple(wanted.null_values),
     )
 
 
@@ -234,12 +239,20 @@ def _newest(part: PartPlan, wanted: Part, registry: RegistryPort | None) -> Writ
     if part.framing == "connect":
         return None
     if wanted.is_schemaless:
-        return WriterSchema(PLAIN_ID, SCHEMALESS, _digest(SCHEMALESS), "no schema")
+        text = SINGLE_VALUES.get(wanted.format, SCHEMALESS)
+        return WriterSchema(PLAIN_ID, text, _digest(text), "no schema")
     if wanted.schema_file is not None:
         return _schema_file(Path(wanted.schema_file), wanted.format)
     assert wanted.subject is not None
     assert registry is not None  # the stream file was checked
-    _, newest = registry.latest(wanted.subject)
+    try:
+        _, newest = registry.latest(wanted.subject)
+    except SchemaUnreadable as error:
+        what = f"the newest schema of subject {wanted.subject} cannot be read: {error}"
+        if part.framing == "plain":
+            raise BadInput(f"decode.{part.part}.subject: {what}. Nothing was decoded") from error
+        log.warning("%s: %s; the ids in the records are asked for", part.part, what)
+        return None
     if newest.schema_type != wanted.format:
         raise BadInput(
             f"decode.{part.part}.format: got {wanted.format}; subject {wanted.subject} of the"
@@ -307,45 +320,78 @@ def _with_ids(
         brought: Schemas that records have brought; the registry is not asked for these.
     """
     wanted = (*(w.schema_id for w in part.writers), *ids)
-    known = run.ledger.known_schemas(wanted)
+    noted = run.ledger.known_schemas(wanted)
     writers, unknown, foreign = [], list(part.unknown), list(part.foreign)
-    asked: list[WriterSchema] = []
+    unreadable = dict(part.unreadable)
     for schema_id in wanted:
-        schema = known.get(schema_id)
-        if schema is None:
-            if part.framing == "connect":
-                schema = (brought or {}).get(schema_id)
-            else:
-                schema = _registry(run).schema(schema_id)
-            asked += [schema] if schema is not None else []
-        if schema is None:
-            unknown.append(schema_id)
-            continue
-        name = _name_in(run, schema, part) if schema.schema_type == part.format else None
-        if name is None:
-            foreign.append(schema_id)
-        else:
-            writers.append(replace(schema, known_as=name))
-    own = {w.schema_id: w for w in writers}
-    _note(run, (own.get(s.schema_id, s) for s in asked))
+        schema = noted.get(schema_id) or (brought or {}).get(schema_id)
+        match _identified(run, part, schema_id, schema):
+            case None:
+                unknown.append(schema_id)
+            case _Elsewhere():
+                foreign.append(schema_id)
+            case str(reason):
+                unreadable[schema_id] = reason
+            case found:
+                writers.append(found)
+    _note(run, (w for w in writers if not _is_noted(w, noted.get(w.schema_id))))
     if may_halt and unknown and _decode(run).on_schema.unknown_id == "halt":
         _halt(run, part, [f"the registry does not know the ids {sorted(unknown)}"])
-    known_now = replace(part, unknown=tuple(unknown), foreign=tuple(foreign))
+    if may_halt and unreadable and _decode(run).on_schema.unknown_id == "halt":
+        _halt(run, part, [f"schema {n}: {reason}" for n, reason in sorted(unreadable.items())])
+    known_now = replace(
+        part,
+        unknown=tuple(unknown),
+        foreign=tuple(foreign),
+        unfit=tuple(sorted({*part.unfit, *unreadable})),
+        unreadable=tuple(sorted(unreadable.items())),
+    )
     more = {"may_halt": may_halt, "is_asked": is_asked}
     return _merged(run, known_now, writers, others, size, **more)
 
 
-def _name_in(run: RunContext, schema: WriterSchema, part: PartPlan) -> str | None:
-    """What a schema is known as in the part's own subject, one of several; None if in none.
+def _is_noted(schema: WriterSchema, noted: WriterSchema | None) -> bool:
+    return noted is not None and noted.says_the_same(schema)
 
-    It is noted by that name, and so the registry is asked once.
+
+class _Elsewhere:
+    """A schema that belongs to other subjects only."""
+
+
+def _identified(
+    run: RunContext, part: PartPlan, schema_id: int, known: WriterSchema | None
+) -> WriterSchema | _Elsewhere | str | None:
+    """What an id stands for in a part: its schema, known by its name in the part's own subject.
+
+    The subject is asked for first: what is wrong with a schema of others concerns nobody here.
+
+    Args:
+        known: The schema, if it was noted, or if records have brought it.
+
+    Returns:
+        None where the registry does not know the id; a text where the schema is of no use.
     """
     before = {w.schema_id: w.known_as for w in part.writers}
-    for name in (schema.known_as, before.get(schema.schema_id, "")):
-        if name.rpartition(":")[0] == part.subject:
-            return name
-    versions = _registry(run).subjects_of(schema.schema_id)
-    return next((str(v) for v in versions if v.subject == part.subject), None)
+    names = () if known is None else (known.known_as, before.get(schema_id, ""))
+    name = next((n for n in names if n.rpartition(":")[0] == part.subject), None)
+    if name is None:
+        if part.framing == "connect":
+            return None if known is None else _Elsewhere()
+        assert part.subject is not None  # a schema file reads whatever id is there
+        registry = _registry(run)
+        try:
+            versions = registry.subjects_of(schema_id, part.subject)
+            version = next((v for v in versions if v.subject == part.subject), None)
+            if version is None:
+                return None if known is None and not versions else _Elsewhere()
+            name = str(version)
+            if known is None or context_of(known.known_as) != context_of(name):
+                known = registry.schema(schema_id, version)
+        except SchemaUnreadable as error:
+            return told(str(error), _LONGEST_REASON)
+    if known is not None and known.schema_type != part.format:
+        return f"it is of format {known.schema_type}, and not {part.format}"
+    return None if known is None else replace(known, known_as=name)
 
 
 def _merged(

@@ -10,7 +10,7 @@ import sys
 from dataclasses import replace
 
 from tideline.decoding.execution import execute
-from tideline.decoding.readers import parts_of, refuse_event_time
+from tideline.decoding.readers import has_all_schemas, parts_of, refuse_event_time
 from tideline.decoding.rules import (
     apart,
     decided,
@@ -160,7 +160,8 @@ def new_plan(
         redrives=redrives,
         by=run.request.by if redrives else None,
     )
-    refuse_event_time(run, plan)
+    if all(map(has_all_schemas, plan.parts)):  # else once the records are read
+        refuse_event_time(run, plan)
     return plan
 
 

@@ -29,7 +29,7 @@ class KeyChange:
     """One change of a key.
 
     Args:
-        timestamp: Kafka's time.
+        timestamp: Kafka's time; None for a record without one.
         is_deleted: Whether it says that the row is gone.
         is_folded: Whether the current table has it, or a later one.
         is_swept: Whether it is below the floors: a later snapshot has not read the row again.
@@ -41,7 +41,7 @@ class KeyChange:
     generation: int
     partition: int
     offset: int
-    timestamp: datetime
+    timestamp: datetime | None
     is_deleted: bool
     is_folded: bool
     is_swept: bool
@@ -55,7 +55,8 @@ class KeyChange:
         later += ", truncated" if self.is_truncated else ""
         again = f" of generation {self.generation}" if self.generation else ""
         place = f"{self.partition}@{self.offset}{again}"
-        return f"{place}, {self.timestamp:%Y-%m-%d %H:%M:%S}: {gone}{later}"
+        at = "no time" if self.timestamp is None else f"{self.timestamp:%Y-%m-%d %H:%M:%S}"
+        return f"{place}, {at}: {gone}{later}"
 
 
 @dataclass(frozen=True, slots=True)

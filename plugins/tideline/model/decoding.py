@@ -59,6 +59,17 @@ def free_id(text: str, taken: Collection[int]) -> int:
 
 
 NO_CHANGE: ErrorClass = "no_change"
+SINGLE_VALUES = {
+    "text": '"string"',
+    "long": '"long"',
+    "int": '"int"',
+    "short": '"int"',
+    "float": '"float"',
+    "double": '"double"',
+    "uuid": '"string"',
+    "bytes": '"bytes"',
+}
+"""Formats that are no documents -> the schema that stands for each, in Avro's words."""
 """Of an envelope that tells no change of a row: it is set aside, and no fault."""
 
 OwnColumn = Literal[
@@ -267,13 +278,16 @@ class PartPlan:
         writers: The schemas that the records were written with, as far as anybody knows them.
         unknown: Ids that the registry does not know: their records go into quarantine.
         foreign: Ids of schemas that belong to other subjects: so do theirs (`wrong_subject`).
-        unfit: Ids of schemas that do not fit the typed table: so do theirs (`type_mismatch`).
+        unfit: Ids of schemas that do not fit the typed table, or cannot be read: so do theirs
+            (`type_mismatch`).
         reader: What they are read as.
         message: Protobuf's message; None for the schema's first.
         fields: The fields that become columns; empty for every field.
         envelope: `debezium`: the columns are those of the row that a change event is about.
         unavailable: The text that stands for a value which a change did not bring; None for none.
         unfit_digests: Where records bring their schemas, id and SHA-256 of each in `unfit`.
+        unreadable: Those of `unfit` that cannot be read: id and why.
+        null_values: Which bytes count as no value: `empty`, `json_null`, `connect_null`.
     """
 
     part: RecordPart
@@ -290,6 +304,8 @@ class PartPlan:
     envelope: str | None = None
     unavailable: str | None = None
     unfit_digests: tuple[tuple[int, str], ...] = ()
+    unreadable: tuple[tuple[int, str], ...] = ()
+    null_values: tuple[str, ...] = ()
 
     @property
     def language(self) -> str:
@@ -497,6 +513,14 @@ class Decoding:
     def part(self, part: RecordPart) -> PartPlan | None:
         """How a part was last decoded; None before its first plan."""
         return next((p for p in self.parts if p.part == part), None)
+
+
+def context_of(name: str) -> str:
+    """Confluent's context that a subject, or a version of one, is of: `.dev` of `:.dev:orders`.
+
+    Every context gives out ids of its own; the default context has no name.
+    """
+    return name[1:].partition(":")[0] if name.startswith(":.") else ""
 
 
 class SchemaUnusable(ValueError):

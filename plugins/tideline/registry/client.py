@@ -2,10 +2,12 @@
 
 Requests, all of them GET:
 
-    /schemas/ids/{id}                       the text of an id, its type and its references
     /schemas/ids/{id}/versions              what it is registered as
+    /schemas/ids/{id}                       the text of an id, its type and its references
     /subjects/{subject}/versions/latest
     /subjects/{subject}/versions/{version}  what a reference stands for
+
+Both get `?subject=` where the subject is of one of Confluent's contexts, as `:.dev:orders-value`.
 
 A 404 says that an id or a subject is unknown only if it carries the API's own error code: a wrong
 path is answered 404, too, and would put every record into quarantine.
@@ -22,10 +24,10 @@ from urllib.parse import quote
 import httpx
 
 from tideline.errors import RegistryAway, RegistryMisused, RegistryRefused, TidelineError
-from tideline.model.decoding import WriterSchema
+from tideline.model.decoding import WriterSchema, context_of
 from tideline.registry.connecting import RegistrySettings
 from tideline.registry.http import AnswerTooLarge, AnswerTooSlow, Http
-from tideline.registry.port import FORMATS, SubjectVersion
+from tideline.registry.port import FORMATS, SchemaUnreadable, SubjectVersion
 from tideline.registry.references import Document, Unresolvable, resolved
 from tideline.texts import told
 
@@ -54,6 +56,7 @@ _OTHER_PROTOCOL = (
 )
 """OpenSSL's reasons for a peer without TLS, or with another version of it."""
 _LONGEST_MESSAGE = 1_500
+_LONGEST_SUBJECT = 2_000
 _NO_SEGMENTS = (".", "..")
 """No address can name these: they stand for other places of a path (RFC 3986, section 3.3)."""
 
@@ -88,18 +91,18 @@ class SchemaRegistry:
         """Close its connections."""
         self._http.close()
 
-    def schema(self, schema_id: int) -> WriterSchema | None:
+    def schema(self, schema_id: int, version: SubjectVersion) -> WriterSchema | None:
         """The schema of an id; None if the registry does not know it."""
-        answer = self._ask(f"/schemas/ids/{schema_id}", _UNKNOWN_SCHEMA)
-        if answer is None:
-            return None
-        known = self.subjects_of(schema_id)
-        return self._whole(answer, schema_id, str(known[0]) if known else "")
+        asked = "&".join(_context(version.subject))
+        path = f"/schemas/ids/{schema_id}{'?' if asked else ''}{asked}"
+        answer = self._ask(path, _UNKNOWN_SCHEMA)
+        return None if answer is None else self._whole(answer, schema_id, version)
 
-    def subjects_of(self, schema_id: int) -> tuple[SubjectVersion, ...]:
+    def subjects_of(self, schema_id: int, subject: str) -> tuple[SubjectVersion, ...]:
         """Everything that an id is registered as, deleted versions included, by name."""
         path = f"/schemas/ids/{schema_id}/versions"
-        answer = self._ask(f"{path}?deleted=true", _UNKNOWN_SCHEMA)
+        asked = "&".join(("deleted=true", *_context(subject)))
+        answer = self._ask(f"{path}?{asked}", _UNKNOWN_SCHEMA)
         if answer is None:
             return ()
         if not isinstance(answer, list):
@@ -118,18 +121,15 @@ class SchemaRegistry:
         schema_id = answer.get("id")
         if not isinstance(schema_id, int):
             raise _misused(self._settings, f"{path}: no id")
-        return version, self._whole(answer, schema_id, str(version))
+        return version, self._whole(answer, schema_id, version)
 
-    def _whole(self, answer: Any, schema_id: int, known_as: str) -> WriterSchema:
-        what = f"schema {schema_id} ({known_as})" if known_as else f"schema {schema_id}"
+    def _whole(self, answer: Any, schema_id: int, version: SubjectVersion) -> WriterSchema:
         try:
-            return resolved(self._document(answer, what, {}), schema_id, known_as)
+            return resolved(self._document(answer, {}), schema_id, str(version))
         except Unresolvable as error:
-            raise _misused(self._settings, f"{what} cannot be read: {error}") from error
+            raise _unreadable(str(error)) from error
 
-    def _document(
-        self, answer: Any, what: str, known: dict[SubjectVersion, Document | None]
-    ) -> Document:
+    def _document(self, answer: Any, known: dict[SubjectVersion, Document | None]) -> Document:
         """A schema and what it refers to, all levels.
 
         Args:
@@ -139,31 +139,32 @@ class SchemaRegistry:
         text, references = answer.get("schema"), answer.get("references") or []
         kind = answer.get("schemaType") or "AVRO"
         if not isinstance(text, str) or not isinstance(references, list):
-            raise _misused(self._settings, f"{what}: the answer holds no schema")
+            raise _unreadable("the registry's answer holds no schema")
         if kind not in FORMATS:
-            allowed = ", ".join(FORMATS)
-            raise _misused(self._settings, f"{what} has type {kind!r}; allowed: {allowed}")
+            raise _unreadable(f"it has type {kind!r}; allowed: {', '.join(FORMATS)}")
         others = []
         for reference in references:
-            target = self._version(reference, what)
+            target = _version(reference)
+            if target is None:
+                raise _unreadable("a reference names no subject with a version")
             if target not in known:
                 known[target] = None
                 if len(known) > MOST_REFERENCES:
-                    raise _misused(
-                        self._settings, f"{what}: more than {MOST_REFERENCES} references"
-                    )
-                known[target] = self._document(self._referred(target, what), str(target), known)
+                    raise _unreadable(f"it has more than {MOST_REFERENCES} references")
+                known[target] = self._document(self._referred(target), known)
             document = known[target]
             if document is None:
-                raise _misused(self._settings, f"{what} refers to {target} in a circle")
+                raise _unreadable(f"it refers to {target} in a circle")
             others.append((str(reference.get("name")), document))
         return Document(FORMATS[kind], text, tuple(others))
 
-    def _referred(self, target: SubjectVersion, what: str) -> Any:
+    def _referred(self, target: SubjectVersion) -> Any:
+        if target.subject in _NO_SEGMENTS or len(target.subject) > _LONGEST_SUBJECT:
+            raise _unreadable(f"it refers to {target}, which no address can name")
         path = f"{self._versions_of(target.subject)}/{target.version}?deleted=true"
         answer = self._ask(path, _UNKNOWN_SUBJECT, _UNKNOWN_VERSION)
         if answer is None:
-            raise _misused(self._settings, f"{what} refers to {target}, which is not there")
+            raise _unreadable(f"it refers to {target}, which is not there")
         return answer
 
     def _versions_of(self, subject: str) -> str:
@@ -173,11 +174,9 @@ class SchemaRegistry:
         return f"/subjects/{quote(subject, safe='')}/versions"
 
     def _version(self, item: Any, where: str) -> SubjectVersion:
-        if isinstance(item, dict):
-            subject, version = item.get("subject"), item.get("version")
-            if isinstance(subject, str) and isinstance(version, int):
-                return SubjectVersion(subject, version)
-        raise _misused(self._settings, f"{where}: no subject with a version")
+        if (found := _version(item)) is None:
+            raise _misused(self._settings, f"{where}: no subject with a version")
+        return found
 
     def _ask(self, path: str, *unknown: int) -> Any:
         """The answer's JSON; None for a 404 with one of these error codes."""
@@ -185,7 +184,7 @@ class SchemaRegistry:
         try:
             found = self._http.ask(path, LARGEST_ANSWER_BYTES)
         except AnswerTooLarge as error:
-            raise _misused(settings, f"{path}: {error}") from None
+            raise _unreadable(f"{path}: {error}") from None
         except AnswerTooSlow as error:
             raise _away(settings, f"{path}: {error}") from None
         except httpx.HTTPError as error:
@@ -210,6 +209,19 @@ class SchemaRegistry:
         if status == 404 and code in unknown:
             return None
         raise _by_status(settings, path, status, found.body)
+
+
+def _version(item: Any) -> SubjectVersion | None:
+    if isinstance(item, dict):
+        subject, version = item.get("subject"), item.get("version")
+        if isinstance(subject, str) and isinstance(version, int):
+            return SubjectVersion(subject, version)
+    return None
+
+
+def _context(subject: str) -> tuple[str, ...]:
+    """The question that leads to another context than the default one; nothing for that."""
+    return (f"subject={quote(subject, safe='')}",) if context_of(subject) else ()
 
 
 def trust(settings: RegistrySettings) -> ssl.SSLContext:
@@ -289,6 +301,10 @@ def _misused(settings: RegistrySettings, what: str, **facts: object) -> Registry
         url=settings.url,
         **facts,
     )
+
+
+def _unreadable(what: str) -> SchemaUnreadable:
+    return SchemaUnreadable(_cut(what))
 
 
 def _where(settings: RegistrySettings) -> str:

@@ -19,8 +19,13 @@ Errors that every method raises:
     RegistryAway      Nothing answers in time, or it answers 408, 429 or 5xx. Retriable; there is no
                       second try here.
     RegistryRefused   The login, a right, a certificate or the protocol is wrong (401, 403, TLS).
-    RegistryMisused   What answers is no registry, redirects to another address, gives an answer
-                      that is too large, or has a schema that cannot be understood.
+    RegistryMisused   What answers is no registry, or redirects to another address.
+
+Trouble with one schema is no trouble of the registry: any four bytes of a record are an id.
+
+    SchemaUnreadable  The registry has that id, and what it answers makes no whole schema: a
+                      reference is gone, or goes in a circle, the type is not one of ours, the
+                      answer is too large.
 """
 
 from __future__ import annotations
@@ -45,24 +50,39 @@ class SubjectVersion:
         return f"{self.subject}:{self.version}"
 
 
+class SchemaUnreadable(ValueError):
+    """A schema of the registry's that cannot be made whole; the text says why."""
+
+
 class RegistryPort(Protocol):
     """Schemas by id and by subject."""
 
-    def schema(self, schema_id: int) -> WriterSchema | None:
+    def schema(self, schema_id: int, version: SubjectVersion) -> WriterSchema | None:
         """The schema of an id.
 
         Args:
             schema_id: As it stands before a record's bytes.
+            version: One of those that it is registered as; the schema is known as that.
 
         Returns:
-            The schema, known as the first of its subjects by name. None if the registry says that
-            it does not know the id: never given out, or deleted for good.
+            None if the registry says that it does not know the id: deleted for good meanwhile.
+
+        Raises:
+            SchemaUnreadable: It cannot be made whole.
         """
 
-    def subjects_of(self, schema_id: int) -> tuple[SubjectVersion, ...]:
+    def subjects_of(self, schema_id: int, subject: str) -> tuple[SubjectVersion, ...]:
         """Everything that an id is registered as, deleted versions included, by name.
 
-        A deleted subject counts: its records are still in the log. Empty for an unknown id.
+        A deleted subject counts: its records are still in the log. Empty for an id that was never
+        given out, or is deleted for good.
+
+        Args:
+            subject: Ids of Confluent's contexts are those of the subject's context: that of
+                `:.dev:orders-value` is `.dev`.
+
+        Raises:
+            SchemaUnreadable: The answer is too large.
         """
 
     def latest(self, subject: str) -> tuple[SubjectVersion, WriterSchema]:
@@ -73,4 +93,5 @@ class RegistryPort(Protocol):
 
         Raises:
             RegistryMisused: The registry does not know the subject.
+            SchemaUnreadable: It cannot be made whole.
         """

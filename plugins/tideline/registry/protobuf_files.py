@@ -2,7 +2,8 @@
 
 Protoc comes with grpcio-tools. It runs in a child process, where its messages can be caught, and
 where no schema can end this one. It knows Google's own files (`google/protobuf`, `google/type`) by
-itself.
+itself, and those that Confluent's serializers take for given (`imports/confluent`): a registry has
+none of them as a reference.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from tideline.model.decoding import SchemaUnusable, WriterSchema
 MAIN = "schema.proto"
 """Name of the file that nobody imports; a longer one if somebody imports one of that name."""
 _SECONDS = 60
+_GIVEN = Path(__file__).parent / "imports"
 _VARIABLES = ("PATH", "PYTHON", "LD_", "LANG", "LC_", "HOME", "TMPDIR")
 """How those begin that protoc's Python gets."""
 _NO_FILE = (FileExistsError, NotADirectoryError, IsADirectoryError, UnicodeEncodeError)
@@ -82,7 +84,7 @@ def compiled_protobuf(schema: WriterSchema) -> bytes:
 
 def _compiled(folder: Path, main: str) -> bytes:
     out = folder.with_suffix(".set")  # beside the files: nobody else can enter the folder above
-    paths = [f"-I{path}" for path in (folder, *_googles())]
+    paths = [f"-I{path}" for path in (folder, _GIVEN, *_googles())]
     options = ["--include_imports", f"--descriptor_set_out={out}"]
     command = [sys.executable, "-P", "-m", "grpc_tools.protoc", *paths, *options, main]
     try:

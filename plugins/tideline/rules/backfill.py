@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from tideline.errors import BadInput, ServiceAway, WindowUnavailable
 from tideline.model.head import Head, PartitionPosition
@@ -35,6 +35,10 @@ from tideline.model.wording import first_few
 from tideline.rules.planning import by_generation, make_proposal, readable_range
 from tideline.rules.reset_detection import is_cut
 
+CLOCKS_APART = timedelta(minutes=5)
+"""A producer's clock may be ahead of ours by so much: a record of that time says as much about the
+order of the log as any other. What is later than that is a time of another kind."""
+
 
 def find_window_boundary(
     at: datetime,
@@ -53,7 +57,7 @@ def find_window_boundary(
         now: UTC-aware.
 
     Raises:
-        WindowUnavailable: The timestamp of the record is in the future. Later offsets may hold
+        WindowUnavailable: The timestamp of the record is far in the future. Later offsets may hold
             records of any time, so the look-up proves nothing.
     """
     assert seen.log_start_offset is not None
@@ -65,7 +69,7 @@ def find_window_boundary(
         return WindowBoundary(
             position.topic, position.identity, end, expired=end == start > 0 and unread
         )
-    if found.timestamp_ms > now.timestamp() * 1000:
+    if found.timestamp_ms > (now + CLOCKS_APART).timestamp() * 1000:
         raise WindowUnavailable(
             f"{position}: the first record at or after {utc_text(at)}, at offset {found.offset},"
             f" has timestamp {_when(found.timestamp_ms)}, in the future: this log is not in time"

@@ -68,9 +68,11 @@ def summarize(
     unread = [h.written_at for h in head.headroom if h.written_at is not None]
     left = [s for h in head.headroom if (s := h.seconds_left(now)) is not None]
     newest = head.commits[-1] if head.commits else None
+    is_decoded = bool(decoding.coverage) or is_typed
+    undecoded = (head.coverage - decoding.coverage).offsets if is_decoded else None
     return Status(
         stream=stream,
-        state=_state(head, open_incidents, has_lag=has_lag),
+        state=_state(head, open_incidents, is_behind=has_lag or bool(undecoded)),
         partitions=len(followed),
         offset_lag=sum(lags) if lags else None,
         is_measured=all(s.is_observed for s in followed) if followed else problem is None,
@@ -80,9 +82,7 @@ def summarize(
         last_run=newest.run_id if newest is not None else None,
         last_landed_version=newest.version if newest is not None else None,
         open_incidents=len(open_incidents),
-        undecoded=(head.coverage - decoding.coverage).offsets
-        if decoding.coverage or is_typed
-        else None,
+        undecoded=undecoded,
         expectations=decoding.failed,
         names=head.names,
         current=_current(decoding, folding),
@@ -178,7 +178,7 @@ def _cut_logs(
             yield f"{here}: the log starts at {start}, above the next offset {following}"
 
 
-def _state(head: Head, open_incidents: Collection[Incident], *, has_lag: bool) -> StreamState:
+def _state(head: Head, open_incidents: Collection[Incident], *, is_behind: bool) -> StreamState:
     undecided = [i for i in open_incidents if not i.is_decided]
     if any(i.asked_in is not None for i in undecided):
         return "waiting"
@@ -186,7 +186,7 @@ def _state(head: Head, open_incidents: Collection[Incident], *, has_lag: bool) -
         return "halted"
     if not head.positions:
         return "never_run"
-    return "behind" if has_lag else "up_to_date"
+    return "behind" if is_behind else "up_to_date"
 
 
 def explain(

@@ -57,6 +57,9 @@ _A_FILE_EACH, _PACKED = str(1024**3), "4194304"
 no task reads two files; and Spark's default."""
 
 
+_NO_TIMESTAMP = -1
+
+
 def read_ranges(spark: SparkSession, job: SparkJob) -> DataFrame:
     """The records of the planned ranges and no others, in Kafka's columns.
 
@@ -162,7 +165,8 @@ def pack_files(spark: SparkSession, *, files: int, offsets: int) -> None:
 def to_table_rows(ranges: Sequence[CoordinateRange], plan_id: str) -> Transform:
     """Add topic id, generation and plan id, and select the table's columns in their order.
 
-    Kafka's columns already have the table's types.
+    Kafka's columns already have the table's types. Its NO_TIMESTAMP (-1, in
+    `org.apache.kafka.common.record.RecordBatch`) is no time of 1969: such a row has none.
 
     Args:
         ranges: The plan's ranges; they give topic id and generation of each partition.
@@ -170,6 +174,7 @@ def to_table_rows(ranges: Sequence[CoordinateRange], plan_id: str) -> Transform:
 
     def transform(records: DataFrame) -> DataFrame:
         made = {
+            "timestamp": F.when(F.unix_millis("timestamp") != _NO_TIMESTAMP, F.col("timestamp")),
             "timestamp_type": F.col("timestampType"),
             "topic_id": _topic_ids(ranges),
             "generation": _generations(ranges),

@@ -18,15 +18,31 @@ from tideline.model.decoding import (
     KEPT_BY_DEFAULT,
     OF_ENVELOPE,
     OWN_COLUMNS,
+    SINGLE_VALUES,
     UNAVAILABLE,
     Expectation,
     OwnColumn,
+    context_of,
     without_case,
 )
 from tideline.stream.settings import TEN_YEARS, Address, ConnectionId, Section, given_twice
 
-Format = Literal["avro", "json", "protobuf", "none"]
+Format = Literal[
+    "avro",
+    "json",
+    "protobuf",
+    "text",
+    "long",
+    "int",
+    "short",
+    "float",
+    "double",
+    "uuid",
+    "bytes",
+    "none",
+]
 Framing = Literal["confluent", "plain", "connect"]
+NullValue = Literal["empty", "json_null", "connect_null"]
 ColumnName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,199}$")]
 FieldPath = Annotated[str, Field(pattern=r"^[^.]+(\.[^.]+)*$", max_length=1000)]
 _MOST_MB = 1_000_000
@@ -78,11 +94,17 @@ def _listed(fields: list[str | ListedField] | None) -> tuple[ListedField, ...]:
 class Part(Section):
     """How the keys, or the values, of the records are written."""
 
-    format: Format = Field("none", description="none leaves the bytes undecoded, and out.")
+    format: Format = Field(
+        "none",
+        description="avro, json, protobuf; or a single value as serializers of Kafka's write it:"
+        " text, long, int, short, float, double, uuid, bytes. none leaves the bytes undecoded, and"
+        " out.",
+    )
     framing: Framing | None = Field(
         None,
         description="confluent: a magic byte and the schema's id come first; the default where a"
-        " registry is named. plain: nothing does. connect: Kafka Connect's JSON, where each record"
+        " registry is named. With a schema file, that schema reads the bytes behind them. plain:"
+        " nothing does. connect: Kafka Connect's JSON, where each record"
         " has its schema beside its payload.",
     )
     subject: str | None = Field(
@@ -119,6 +141,12 @@ class Part(Section):
         " it."
         f" Default with an envelope: {PLACEHOLDER}; without one, no text is taken for it.",
     )
+    null_values: list[NullValue] = Field(
+        default_factory=list,
+        description="Only for values: which bytes count as no value, as a tombstone's do. empty: no"
+        ' bytes. json_null: the text null. connect_null: {"schema": null, "payload": null}. A null'
+        " that a schema allows is one anyway.",
+    )
     fields: list[FieldItem] | None = Field(
         None, min_length=1, description="The fields that become columns; every field without it."
     )
@@ -133,6 +161,13 @@ class Part(Section):
         if not path.is_file():
             raise ValueError(f"no such file: {path}")
         return str(path)
+
+    @field_validator("null_values")
+    @classmethod
+    def _named_once(cls, value: list[NullValue]) -> list[NullValue]:
+        if given_twice(value):
+            raise ValueError("each word once")
+        return value
 
     @field_validator("fields")
     @classmethod
@@ -167,10 +202,8 @@ class Part(Section):
 
     @whole(mode="after")
     def _fits_together(self) -> Part:
-        if self.format == "none":
-            given = self.model_dump(by_alias=True, exclude={"format"}, exclude_defaults=True)
-            if given:
-                raise ValueError(f"format none takes no {next(iter(given))}")
+        if self.format == "none" or self.format in SINGLE_VALUES:
+            self._refuse_what_single_values_lack()
             return self
         if self.subject is not None and self.schema_file is not None:
             raise ValueError("give either subject or schema, and only one of them")
@@ -191,11 +224,18 @@ class Part(Section):
                 raise ValueError(f"columns of the table's own are called {', '.join(own)}")
         return self
 
+    def _refuse_what_single_values_lack(self) -> None:
+        known = {"format"} if self.format == "none" else {"format", "null_values"}
+        known |= {"framing"} if self.format != "none" and self.framing == "plain" else set()
+        given = self.model_dump(by_alias=True, exclude=known, exclude_defaults=True)
+        if given:
+            raise ValueError(f"format {self.format} takes no {next(iter(given))}")
+
     def _refuse_what_needs_a_schema(self) -> None:
         if self.format != "json":
             raise ValueError("give either subject or schema, and only one of them")
         if self.framing == "confluent":
-            raise ValueError("framing confluent needs a subject: its ids name schemas")
+            raise ValueError("framing confluent needs a subject, whose ids come first, or a schema")
         if self.fields is not None:
             raise ValueError("fields are chosen of a schema's; give subject or schema")
         if self.envelope is not None:
@@ -363,8 +403,7 @@ class Decode(Section):
     @whole(mode="after")
     def _fits_together(self) -> Decode:
         own = self.own_columns
-        if self.key.envelope is not None or self.key.unavailable_value is not None:
-            raise ValueError("envelope and unavailable_value are for value, not for key")
+        self._refuse_parts_apart()
         if self.value.envelope is None and (strange := [n for n in own if n in OF_ENVELOPE]):
             raise ValueError(
                 f"table.own_columns names {strange[0]}, which needs value.envelope: debezium"
@@ -383,6 +422,19 @@ class Decode(Section):
         if "event_date" in self.table.partition_by and self.event_time is None:
             raise ValueError("table.partition_by names event_date, which needs event_time")
         return self
+
+    def _refuse_parts_apart(self) -> None:
+        for name in ("envelope", "unavailable_value", "null_values"):
+            if getattr(self.key, name):
+                raise ValueError(f"{name} is for value, not for key")
+        if self.value.null_values and self.tombstones == "drop":
+            raise ValueError("value.null_values needs tombstones: keep")
+        subjects = [part.subject for part in (self.value, self.key) if part.subject is not None]
+        if len({context_of(subject) for subject in subjects}) > 1:
+            raise ValueError(
+                "value.subject and key.subject are of two contexts of the registry, and each has"
+                " ids of its own: give two of one context"
+            )
 
     def beside(self, raw: str) -> Decode:
         """The same with an address for each table that got none, beside that of the raw table."""

@@ -145,14 +145,16 @@ def quarantined_rows(
     Args:
         table: The quarantine.
         classes: Only these error classes; all if empty.
-        since: Only records with Kafka's time from this one on (inclusive); None for all.
+        since: Only records with Kafka's time from this one on (inclusive), and those without one;
+            None for all.
     """
     found: dict[tuple[str, str, int, int], list[OffsetRange]] = defaultdict(list)
     for file in active_files(table):
         data = read_parquet(table, file.path, _QUARANTINED, options)
         for row in data.to_pylist():
             wanted = not classes or row["error_class"] in classes
-            if wanted and (since is None or row["timestamp"] >= since):
+            at = row["timestamp"]
+            if wanted and (since is None or at is None or at >= since):
                 place = (row["topic"], row["topic_id"], row["generation"], row["partition"])
                 found[place].append(OffsetRange(row["offset"], row["offset"] + 1))
     return tuple(
@@ -175,12 +177,13 @@ def valueless_rows(table: Opened, options: Mapping[str, str], wanted: Coordinate
 def rows_since(
     table: Opened, options: Mapping[str, str], wanted: Coordinates, since: datetime
 ) -> Places:
-    """The offsets of rows with Kafka's time from one on (inclusive). Errors as `valueless_rows`."""
+    """The offsets of rows with Kafka's time from one on (inclusive), or without one."""
     import pyarrow.compute as pc
 
-    return _rows_where(
-        table, options, wanted, "timestamp", lambda times: pc.greater_equal(times, pa.scalar(since))
-    )
+    def wanted_times(times: Any) -> Any:
+        return pc.fill_null(pc.greater_equal(times, pa.scalar(since)), True)
+
+    return _rows_where(table, options, wanted, "timestamp", wanted_times)
 
 
 def spelled(table: Opened, keys: Iterable[Mapping[str, str]]) -> list[Mapping[str, str]]:

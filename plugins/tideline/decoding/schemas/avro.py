@@ -10,17 +10,20 @@ schema that brought a field), `also` (its other names), `was` (a named type's ow
 `local` (a time without a zone), `ntz` (the same, in a column of its own type), `zoned` (a text with
 a time), `any_scale` (a record that is a decimal), `kept` (a column of before its schemas' better
 type), `wrapped` (the schema was no record, its values are the field `value`).
+A writer's text for the decoder keeps a field's default as `was`.
 
 Avro's encoding holds no names. Its rules for reading compare them nevertheless: an enum whose
 namespace changed, a renamed field, a record used in two places are all refused or mixed up, and a
 refused schema reads as nulls in silence. So decoders are given writer schemas for the same bytes in
 which a field has the name of the reader's field that it is, and a named type the name of its place.
-A schema that is no record becomes a record with one field, which is written in the same bytes.
+A schema that is no record becomes a record with one field, which is written in the same bytes;
+one that is a record or null stays a union.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from tideline.decoding.schemas.avro_tree import Node, avro_tree
@@ -38,6 +41,7 @@ from tideline.decoding.schemas.shapes import (
     Shape,
     Union,
     as_written,
+    is_unlisted,
 )
 from tideline.model.decoding import SchemaUnusable, without_case
 
@@ -64,22 +68,68 @@ _MARKED = {
 """How the reader's schema has kinds that Avro does not know."""
 
 
-def avro_shape(text: str) -> Record:
+def avro_shape(text: str, listed: Collection[str] | None = None) -> Record:
     """What a writer schema's records hold.
+
+    Args:
+        text: The schema.
+        listed: The paths of the fields that are asked for; None for all.
 
     Raises:
         SchemaUnusable: No columns can be made of it.
     """
     tree = avro_tree(text)
-    shape = node_shape(tree, ())
-    if isinstance(shape, Record):
-        for field in shape.fields:
-            if without_case(field.name) == OK_FIELD:
-                raise SchemaUnusable(field.name, "the name is taken: it marks readable records")
-        return shape
-    if tree["type"] == "record":
-        return Record((), name=tree["name"])
-    return Record(() if shape is None else (Field("value", shape),), wrapped=True)
+    record = _root(tree)
+    if record is None:
+        shape = node_shape(tree, ())
+        return Record(()) if shape is None else Record((Field("value", shape),), wrapped=True)
+    found = _record_shape(record, (), listed) or Record((), name=record["name"])
+    for field in found.fields:
+        if without_case(field.name) == OK_FIELD:
+            raise SchemaUnusable(field.name, "the name is taken: it marks readable records")
+    return found
+
+
+def avro_may_be_null(text: str) -> bool:
+    """Whether a whole value may be null by its schema.
+
+    Args:
+        text: As `avro_for_decoder` has it: what is no record is the field `value` of one.
+    """
+    tree = avro_tree(text)
+    if [field["name"] for field in tree.get("fields", ())] == ["value"]:
+        tree = tree["fields"][0]["type"]
+    return any(branch["type"] == "null" for branch in _branches(tree))
+
+
+def avro_defaults(text: str, inside: Sequence[str]) -> dict[str, object]:
+    """Defaults of the fields of a record, as they are written; records lead to that one.
+
+    Args:
+        text: As `avro_for_decoder` has it.
+        inside: Names of fields, outermost first.
+    """
+    record = _root(avro_tree(text))
+    for name in inside:
+        fields = () if record is None else record["fields"]
+        record = next((_root(field["type"]) for field in fields if field["name"] == name), None)
+    fields = () if record is None else record["fields"]
+    return {f["name"]: f["default"] for f in fields if f["default"] is not None}
+
+
+def _branches(tree: Node) -> list[Node]:
+    return tree["branches"] if tree["type"] == "union" else [tree]
+
+
+def _root(tree: Node) -> Node | None:
+    """The record that all values are, but for null; None where values are the field `value`.
+
+    The shape and the text for the decoder both ask here: a record that one of them took for a
+    single value would decode to nulls.
+    """
+    others = [branch for branch in _branches(tree) if branch["type"] != "null"]
+    is_record = len(others) == 1 and others[0]["type"] == "record" and not is_any_scale(others[0])
+    return others[0] if is_record else None
 
 
 def read_avro(text: str) -> Record:
@@ -114,13 +164,21 @@ def node_shape(node: Node, path: tuple[str, ...]) -> Shape | None:
     return _scalar(node)
 
 
-def _record_shape(node: Node, path: tuple[str, ...]) -> Record | None:
-    fields = tuple(
-        Field(f["name"], shape, f["aliases"], f["since"])
-        for f in node["fields"]
-        if (shape := node_shape(f["type"], (*path, f["name"]))) is not None
-    )
-    return Record(fields, name=_own_name(node)) if fields else None
+def _record_shape(
+    node: Node, path: tuple[str, ...], listed: Collection[str] | None = None
+) -> Record | None:
+    fields = []
+    for field in node["fields"]:
+        here = (*path, field["name"])
+        try:
+            shape = node_shape(field["type"], here)
+        except SchemaUnusable:
+            if not is_unlisted(here, listed):
+                raise
+            continue
+        if shape is not None:
+            fields.append(Field(field["name"], shape, field["aliases"], field["since"]))
+    return Record(tuple(fields), name=_own_name(node)) if fields else None
 
 
 def _own_name(node: Node) -> str:
@@ -256,10 +314,16 @@ def avro_for_decoder(text: str, reader: Record) -> str:
         reader: The merged shape.
     """
     tree = avro_tree(text)
-    if tree["type"] != "record":
+    if all(branch["type"] == "null" for branch in _branches(tree)):
+        return json.dumps(_node(tree, None, ()))
+    record = _root(tree)
+    if record is None:
         field = {"name": "value", "aliases": (), "since": "", "type": tree}
-        tree = {"type": "record", "name": ROOT, "fields": [field]}
-    return json.dumps(_record(tree, reader, (), ROOT))
+        wrapped = {"type": "record", "name": ROOT, "fields": [field]}
+        return json.dumps(_record(wrapped, reader, (), ROOT))
+    made = _record(record, reader, (), ROOT)
+    whole = ["null" if branch["type"] == "null" else made for branch in _branches(tree)]
+    return json.dumps(whole if tree["type"] == "union" else made)
 
 
 def _node(node: Node, reader: Shape | None, place: tuple[str, ...]) -> Any:
@@ -321,7 +385,8 @@ def _record(node: Node, reader: Record | None, place: tuple[str, ...], name: str
         while mine is None and label in used:  # nothing reads it: any name will do
             label += "_"
         made = _node(field["type"], mine.shape if mine else None, (*place, label))
-        fields.append({"name": label, "type": made})
+        default = field.get("default")
+        fields.append({"name": label, "type": made} | ({"was": default} if default else {}))
     return {"type": "record", "name": name or place_name(place), "fields": fields}
 
 

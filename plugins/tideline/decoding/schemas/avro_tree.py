@@ -34,11 +34,9 @@ def avro_tree(text: str) -> Node:
         SchemaUnusable: It is no Avro schema, a record contains itself, or it is too large.
     """
     try:
-        schema = json.loads(text)
+        schema = text.strip() if text.strip() in PRIMITIVES else json.loads(text)
     except (ValueError, RecursionError) as error:
-        if text.strip() not in PRIMITIVES:
-            raise SchemaUnusable("", f"it is not JSON: {error}") from error
-        schema = text.strip()
+        raise SchemaUnusable("", f"it is not JSON: {error}") from error
     return _Expander().node(schema, "", ())
 
 
@@ -136,6 +134,7 @@ class _Expander:
             "name": name,
             "aliases": tuple(aliases),
             "since": str(field.get("since", "")),
+            "default": field.get("was", field.get("default")),
             "type": self.node(field["type"], space, (*path, name)),
         }
 

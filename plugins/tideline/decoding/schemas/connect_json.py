@@ -9,10 +9,11 @@ Schema as `x-connect`.
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from tideline.decoding.schemas.semantics import ANY_SCALE, semantic_type
-from tideline.decoding.schemas.shapes import Field, List, Map, Record, Scalar, Shape
+from tideline.decoding.schemas.shapes import Field, List, Map, Record, Scalar, Shape, is_unlisted
 from tideline.model.decoding import SchemaUnusable
 
 MAX_DEPTH = 64
@@ -34,11 +35,12 @@ _AVRO = {"int32": "int", "int64": "long"}
 """What the same type is written as in Avro."""
 
 
-def connect_shape(text: str) -> Record:
+def connect_shape(text: str, listed: Collection[str] | None = None) -> Record:
     """What the payloads of a schema hold.
 
     Args:
         text: The schema, as it stands in the records.
+        listed: The paths of the fields that are asked for; None for all.
 
     Raises:
         SchemaUnusable: No columns can be made of it.
@@ -47,17 +49,31 @@ def connect_shape(text: str) -> Record:
         schema = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise SchemaUnusable("", f"it is not JSON: {error}") from error
-    shape = _Reading().shape(schema, ())
-    if isinstance(shape, Record):
-        return shape
-    return Record(() if shape is None else (Field("value", shape),), wrapped=True)
+    shape = _Reading(listed).shape(schema, ())
+    if shape is None or isinstance(shape, Record):
+        return shape or Record(())
+    return Record((Field("value", shape),), wrapped=True)
+
+
+def connect_may_be_null(text: str) -> bool:
+    """Whether a whole payload may be null by its schema."""
+    return json.loads(text).get("optional") is True
+
+
+def connect_defaults(text: str, inside: Sequence[str]) -> dict[str, object]:
+    """Defaults of the fields of a struct, as they are written; structs lead to that one."""
+    fields = json.loads(text).get("fields") or ()
+    for name in inside:
+        fields = next((f.get("fields") or () for f in fields if f.get("field") == name), ())
+    return {f["field"]: f["default"] for f in fields if f.get("default") is not None}
 
 
 class _Reading:
     """One schema; types are counted, since whoever writes records decides what is in them."""
 
-    def __init__(self) -> None:
+    def __init__(self, listed: Collection[str] | None) -> None:
         self.types = 0
+        self.listed = listed
 
     def shape(self, schema: Any, path: tuple[str, ...]) -> Shape | None:
         """What a type holds; None for a struct without fields."""
@@ -85,8 +101,13 @@ class _Reading:
                 wrong = f"no name of a field, or there twice: {json.dumps(name)[:80]}"
                 raise SchemaUnusable(".".join(path), wrong)
             names.add(name)
-            if (shape := self.shape(field, (*path, name))) is not None:
-                fields.append(Field(name, shape))
+            try:
+                shape = self.shape(field, (*path, name))
+            except SchemaUnusable:
+                if not is_unlisted((*path, name), self.listed):
+                    raise
+                continue
+            fields += [Field(name, shape)] if shape is not None else []
         found = Record(tuple(fields)) if fields else None
         if schema.get("name") == ANY_SCALE and names == {"scale", "value"}:
             return Scalar("any-scale", written=found)

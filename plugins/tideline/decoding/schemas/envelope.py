@@ -9,10 +9,11 @@ is a column of the table's own.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from tideline.decoding.schemas.joining import described
 from tideline.decoding.schemas.selecting import chain_to
-from tideline.decoding.schemas.shapes import Record, Scalar
+from tideline.decoding.schemas.shapes import Enum, Record, Scalar
 from tideline.model.decoding import FieldChoice, SchemaUnusable
 
 ROW, BEFORE = "after", "before"
@@ -35,6 +36,7 @@ POSITION = (
 """Fields of `source` that say where the change stands in the database's own log: PostgreSQL's, then
 MySQL's, SQL Server's, Oracle's."""
 _TOLD = ("op", "source.ts_ms", "source.snapshot", "transaction.id")
+_TEXTS = ("source.snapshot", "transaction.id")
 _KINDS = (
     ("op", ("string",), "a text"),
     ("source.ts_ms", ("int", "long", "integer"), "a whole number"),
@@ -58,6 +60,31 @@ def envelope_paths(choices: Sequence[FieldChoice]) -> list[str]:
         *(f"source.{name}" for name in POSITION),
         *(side + path.removeprefix(ROW) for side in (BEFORE, ROW) for path in rows),
     ]
+
+
+def as_texts(event: Record, text: Scalar) -> Record:
+    """An event whose fields that become texts are read as texts, whatever they are written as.
+
+    Connectors have changed them: `source.snapshot` was a boolean.
+
+    Args:
+        text: The kind that the language reads any scalar as.
+    """
+    for path in _TEXTS:
+        event = _with_leaf(event, path.split("."), text)
+    return event
+
+
+def _with_leaf(record: Record, steps: Sequence[str], text: Scalar) -> Record:
+    first, *rest = steps
+    fields = []
+    for field in record.fields:
+        if field.name == first and rest and isinstance(field.shape, Record):
+            field = replace(field, shape=_with_leaf(field.shape, rest, text))
+        elif field.name == first and not rest and isinstance(field.shape, Scalar | Enum):
+            field = replace(field, shape=text)
+        fields.append(field)
+    return replace(record, fields=tuple(fields))
 
 
 def of_row(field: str) -> str:

@@ -31,6 +31,8 @@ FITS = {
     ("long", "int"): "long",
     ("double", "float"): "double",
     ("double", "int"): "double",
+    ("double", "long"): "double",
+    ("double", "integer"): "double",
     ("unsigned long", "int"): "unsigned long",
     ("unsigned long", "long"): "unsigned long",
     ("string", "bytes"): "string",
@@ -39,8 +41,11 @@ FITS = {
     ("string", "date-time"): "string",
     ("string", "day"): "string",
     ("string", "text"): "text",
+    ("string", "enum"): "string",
+    ("enum", "string"): "string",
 }
-"""(known, new) -> what both are read as. The column's type is the known one's."""
+"""(known, new) -> what both are read as. The column's type is the known one's. A whole number that
+no double holds exactly is set aside by the decoder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +142,8 @@ class Joiner:
             return known
         if new != (written := as_written(new)) and written is not None:
             return self._kept(self.shape(known, written, path), path)
-        if isinstance(known, Scalar) and isinstance(new, Scalar) and (known.kind, new.kind) in FITS:
-            return replace(known, kind=FITS[known.kind, new.kind])
+        if (fitting := FITS.get((_kind(known), _kind(new)))) is not None:
+            return replace(known, kind=fitting) if isinstance(known, Scalar) else Scalar(fitting)
         self.misfits.append(Misfit(path, _why(known, new), known, new, self._known_since))
         return known
 
@@ -246,12 +251,15 @@ def member_key(shape: Shape) -> str:
     raise AssertionError(f"a union in a union: {shape}")
 
 
+def _kind(shape: Shape) -> str:
+    """Of what is in one column: a symbol is a text."""
+    return shape.kind if isinstance(shape, Scalar) else "enum" if isinstance(shape, Enum) else ""
+
+
 def _why(known: Shape, new: Shape) -> str:
     match known, new:
         case Scalar("decimal", mine), Scalar("decimal", theirs):
             return f"the decimal's scale was {mine} and is {theirs}"
-        case Scalar("double"), Scalar("long"):
-            return "a long does not fit into a double without rounding"
         case Fixed(size=mine), Fixed(size=theirs) if mine != theirs:
             return f"the fixed type had {mine} bytes and has {theirs}"
     return f"the column holds {described(known)}, the schema has {described(new)}"

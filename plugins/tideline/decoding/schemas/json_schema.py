@@ -12,13 +12,14 @@ allows nothing but null.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import unquote, urljoin
 
-from tideline.decoding.schemas.shapes import Field, List, Map, Record, Scalar, Shape
+from tideline.decoding.schemas.shapes import Field, List, Map, Record, Scalar, Shape, is_unlisted
 from tideline.model.decoding import SchemaUnusable
 
 Found = Shape | None
@@ -121,11 +122,12 @@ CONNECT = {
 """Kinds that Kafka Connect's JSON has, and no JSON Schema -> the type that they are written as."""
 
 
-def json_shape(text: str) -> Record:
+def json_shape(text: str, listed: Collection[str] | None = None) -> Record:
     """What the documents of a JSON Schema hold.
 
     Args:
         text: The schema. It is read as itself where it is a reader's text, too.
+        listed: The paths of the fields that are asked for; None for all.
 
     Raises:
         SchemaUnusable: No columns can be made of it.
@@ -138,13 +140,26 @@ def json_shape(text: str) -> Record:
         raise SchemaUnusable("", f"it is not JSON: {error}") from error
     if not isinstance(document, dict | bool):
         raise SchemaUnusable("", f"it is no JSON Schema: {text[:80]}")
-    shape = _Reading(document).shape(document, ())
+    shape = _Reading(document, listed).shape(document, ())
     if isinstance(shape, Record):
         return shape
+    if shape is None:
+        return Record((), closed=True)
     if _attribute(document, "type") == "object" and not isinstance(shape, Map):
-        return Record(())
-    found = TEXT if shape is ANY else shape
-    return Record(() if found is None else (Field("value", found),), wrapped=True)
+        return Record((), closed=_attribute(document, "additionalProperties") is False)
+    return Record((Field("value", TEXT if shape is ANY else shape),), wrapped=True)
+
+
+def json_may_be_null(text: str) -> bool:
+    """Whether a whole document may be `null`: the schema says so, or says nothing of documents.
+
+    Args:
+        text: A schema of which `json_shape` has made columns.
+    """
+    if text == SCHEMALESS:
+        return False  # null is a value of VARIANT's
+    document = json.loads(text)
+    return _Reading(document).names_null(document) or _Reading(document).shape(document, ()) is ANY
 
 
 def read_json(text: str) -> Record:
@@ -208,11 +223,11 @@ def _noted(field: Field) -> dict[str, Any]:
 class _Reading:
     """One document, and the references that are being followed."""
 
-    def __init__(self, document: Any) -> None:
+    def __init__(self, document: Any, listed: Collection[str] | None = None) -> None:
         self.document = document
+        self.listed = listed
         self.following: list[str] = []
         self.count = 0
-        self.anchors: dict[int, dict[str, Any]] = {}
 
     def shape(self, schema: Any, path: tuple[str, ...]) -> Found:
         self.count += 1
@@ -225,7 +240,7 @@ class _Reading:
             return ANY
         parts = [self._own(schema, path)]
         if "$ref" in schema:
-            parts.append(self._referred(str(schema["$ref"]), path))
+            parts.append(self._referred(schema, path))
         parts += [self.shape(s, path) for s in _list(schema, "allOf")]
         for keyword in ("anyOf", "oneOf"):
             parts.append(any_of([self.shape(s, path) for s in _list(schema, keyword)]))
@@ -276,7 +291,12 @@ class _Reading:
             raise SchemaUnusable(".".join(path), "properties is no object")
         fields = []
         for name, inner in properties.items():
-            shape = self.shape(inner, (*path, name))
+            try:
+                shape = self.shape(inner, (*path, name))
+            except SchemaUnusable:
+                if not is_unlisted((*path, name), self.listed):
+                    raise
+                continue
             if shape is not None:
                 found = TEXT if shape is ANY else shape
                 since = str(inner.get("x-since", "")) if isinstance(inner, dict) else ""
@@ -288,55 +308,126 @@ class _Reading:
             return Map(_kept(self.shape(others, (*path, "{}"))))
         return ANY
 
-    def _referred(self, ref: str, path: tuple[str, ...]) -> Found:
+    def names_null(self, schema: Any) -> bool:
+        """Whether a schema says that a value may be null."""
+        if not isinstance(schema, dict):
+            return False
+        if "type" in schema:
+            types = schema["type"]
+            return "null" in (types if isinstance(types, list) else [types])
+        if "const" in schema:
+            return schema["const"] is None
+        if None in _list(schema, "enum"):
+            return True
+        if "$ref" in schema:
+            return bool(self._followed(schema, (), lambda s, _: self.names_null(s), False))
+        every = _list(schema, "allOf")
+        some = [*_list(schema, "anyOf"), *_list(schema, "oneOf")]
+        return any(map(self.names_null, some)) or (bool(every) and all(map(self.names_null, every)))
+
+    def _referred(self, schema: dict[str, Any], path: tuple[str, ...]) -> Found:
+        found: Found = self._followed(schema, path, self.shape, TEXT)
+        return found
+
+    def _followed(
+        self,
+        schema: dict[str, Any],
+        path: tuple[str, ...],
+        asked: Callable[[Any, tuple[str, ...]], Any],
+        circle: Any,
+    ) -> Any:
+        """What is asked of a reference's target; `circle` where that is being asked already."""
+        ref = _joined(self._addresses.bases.get(id(schema), ""), str(schema["$ref"]))
         if ref in self.following:
-            return TEXT
+            return circle
         self.following.append(ref)
         try:
-            return self.shape(self._target(ref, path), path)
+            return asked(self._target(ref, str(schema["$ref"]), path), path)
         finally:
             self.following.pop()
 
-    def _target(self, ref: str, path: tuple[str, ...]) -> Any:
-        """What a reference leads to: a place, an anchor, or a schema kept inside the document."""
+    def _target(self, ref: str, given: str, path: tuple[str, ...]) -> Any:
+        """What a reference leads to: a place, an anchor, or a schema kept inside the document.
+
+        Args:
+            ref: With the base of its schema (RFC 3986, section 5).
+            given: As it stands there; a schema is also found by its key in `$defs`.
+        """
         base, _, place = ref.partition("#")
-        found = self.document
-        if base and isinstance(found, dict) and found.get("$id") != base:
-            found = self._kept.get(base)
+        places = [self._addresses.schemas.get(base), self._kept.get(given.partition("#")[0])]
+        places += [self.document] if given.startswith("#") else []  # as many schemas mean it
+        leads = (self._inside(whole, place, ref) for whole in places)
+        found = next((schema for schema in leads if schema is not None), None)
+        if found is None:
+            raise SchemaUnusable(".".join(path), f"$ref {given} leads out of the document")
+        return found
+
+    def _inside(self, found: Any, place: str, ref: str) -> Any:
+        """What a fragment leads to; None if that is not there."""
+        if place and not place.startswith("/"):
+            return self._addresses.schemas.get(ref)
         for step in place.split("/")[1:] if place.startswith("/") else ():
             step = unquote(step).replace("~1", "/").replace("~0", "~")
             if isinstance(found, list) and step.isdigit() and int(step) < len(found):
                 found = found[int(step)]
             else:
                 found = found.get(step) if isinstance(found, dict) else None
-        if place and not place.startswith("/"):
-            found = self._anchors_in(found).get(place)
-        if found is None:
-            raise SchemaUnusable(".".join(path), f"$ref {ref} leads out of the document")
         return found
+
+    @property
+    def _kept(self) -> dict[str, Any]:
+        """Schemas that are kept inside the document, by key."""
+        return _by_name(self.document, "definitions") | _by_name(self.document, "$defs")
 
     @cached_property
-    def _kept(self) -> dict[str, Any]:
-        """Schemas that are kept inside the document, by key and by `$id`."""
-        found: dict[str, Any] = {}
-        for key, schema in (
-            _by_name(self.document, "$defs") | _by_name(self.document, "definitions")
-        ).items():
-            found.setdefault(key, schema)
-            _note(found, _attribute(schema, "$id"), schema)
-        return found
+    def _addresses(self) -> _Addresses:
+        return _Addresses(self.document)
 
-    def _anchors_in(self, whole: Any) -> dict[str, Any]:
-        """What can be referred to by name inside of a schema; looked for once."""
-        if id(whole) not in self.anchors:
-            found: dict[str, Any] = {}
-            for schema in _inside(whole):
-                _note(found, _attribute(schema, "$anchor"), schema)
-                name = _attribute(schema, "$id")
-                if isinstance(name, str) and name.startswith("#"):
-                    _note(found, name[1:], schema)
-            self.anchors[id(whole)] = found
-        return self.anchors[id(whole)]
+
+class _Addresses:
+    """The URI of each schema inside a document that has one, and the base of every schema.
+
+    `$id`, and `id` of the drafts 3 and 4, give a schema a URI, relative to that of the schema
+    around it. Anchors are `$anchor`, and an id that is only a fragment.
+
+    Args:
+        document: The whole schema.
+    """
+
+    def __init__(self, document: Any) -> None:
+        self.bases: dict[int, str] = {}
+        self.schemas: dict[str, Any] = {"": document}
+        named = str(_attribute(document, "$schema") or "")
+        self._id = "id" if re.search(r"/draft-0[34]/", named) else "$id"
+        self._look(document, "")
+
+    def _look(self, schema: Any, base: str) -> None:
+        if isinstance(schema, list):
+            for item in schema:
+                self._look(item, base)
+        if not isinstance(schema, dict):
+            return
+        given = schema.get(self._id)
+        if isinstance(given, str):
+            own = _joined(base, given)
+            self.schemas.setdefault(own, schema)
+            base = base if given.startswith("#") else own.partition("#")[0]
+            self.schemas.setdefault(base, schema)
+        if isinstance(anchor := schema.get("$anchor"), str):
+            self.schemas.setdefault(f"{base}#{anchor}", schema)
+        self.bases[id(schema)] = base
+        for key, value in schema.items():
+            if key not in _DATA:
+                self._look(value, base)
+
+
+_DATA = ("const", "enum", "default", "examples")
+"""What they hold is data, not schemas."""
+
+
+def _joined(base: str, ref: str) -> str:
+    """A reference with its base; a fragment is of any base, also of one that is no path."""
+    return base + ref if ref.startswith("#") else urljoin(base, ref)
 
 
 def _kept(found: Found) -> Shape:
@@ -361,16 +452,3 @@ def _list(schema: dict[str, Any], keyword: str) -> list[Any]:
 
 def _attribute(schema: Any, name: str) -> Any:
     return schema.get(name) if isinstance(schema, dict) else None
-
-
-def _note(found: dict[str, Any], name: Any, schema: Any) -> None:
-    if isinstance(name, str):
-        found.setdefault(name, schema)
-
-
-def _inside(schema: Any) -> list[Any]:
-    """A schema, and everything in it."""
-    inner = schema.values() if isinstance(schema, dict) else schema
-    if not isinstance(schema, dict | list):
-        return []
-    return [schema, *(found for s in inner for found in _inside(s))]

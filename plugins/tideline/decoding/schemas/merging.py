@@ -14,12 +14,33 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from tideline.decoding.schemas.avro import avro_for_decoder, avro_shape, avro_text, read_avro
+from tideline.decoding.schemas.avro import (
+    avro_defaults,
+    avro_for_decoder,
+    avro_may_be_null,
+    avro_shape,
+    avro_text,
+    read_avro,
+)
 from tideline.decoding.schemas.changes import Change, Incompatible, Merged, NewField, Unusable
-from tideline.decoding.schemas.connect_json import connect_shape
-from tideline.decoding.schemas.envelope import envelope_paths, refuse_no_event, row_choices
+from tideline.decoding.schemas.connect_json import (
+    connect_defaults,
+    connect_may_be_null,
+    connect_shape,
+)
+from tideline.decoding.schemas.envelope import (
+    as_texts,
+    envelope_paths,
+    refuse_no_event,
+    row_choices,
+)
 from tideline.decoding.schemas.joining import Joiner, Path, described
-from tideline.decoding.schemas.json_schema import json_shape, json_text, read_json
+from tideline.decoding.schemas.json_schema import (
+    json_may_be_null,
+    json_shape,
+    json_text,
+    read_json,
+)
 from tideline.decoding.schemas.protobuf import (
     protobuf_for_decoder,
     protobuf_of_decoder,
@@ -38,13 +59,15 @@ from tideline.decoding.schemas.selecting import (
     paths_in,
     selected,
 )
-from tideline.decoding.schemas.shapes import Record, Shape, column_type
+from tideline.decoding.schemas.shapes import Record, Scalar, Shape, column_type
 from tideline.model.decoding import (
     OF_ENVELOPE,
     OWN_COLUMNS,
+    SINGLE_VALUES,
     UNAVAILABLE,
     ColumnSource,
     FieldChoice,
+    PartPlan,
     ReaderSchema,
     RecordPart,
     SchemaUnusable,
@@ -61,17 +84,20 @@ class _Language:
     """How one format's schemas are read and written.
 
     Args:
-        shape: Writer schema, and the table's shape if there is one -> shape.
+        shape: Writer schema, the table's shape if there is one, the paths of the fields that are
+            asked for (None for all) -> shape.
         read: The reader's text -> shape.
         text: Shape -> the reader's text.
         for_decoder: Writer schema and reader -> the text that the decoder is given.
+        may_be_null: Whether a whole value may be null by a writer's text.
         one_case: Whether the decoder takes names that differ only in case for the same.
     """
 
-    shape: Callable[[WriterSchema, Record | None], Record]
+    shape: Callable[[WriterSchema, Record | None, Collection[str] | None], Record]
     read: Callable[[str], Record]
     text: Callable[[Record], str]
     for_decoder: Callable[[WriterSchema, Record], str]
+    may_be_null: Callable[[str], bool]
     one_case: bool
 
 
@@ -90,35 +116,46 @@ class Protobuf:
 
 _LANGUAGES = {
     "avro": _Language(
-        lambda w, _: avro_shape(w.text),
+        lambda w, _, listed: avro_shape(w.text, listed),
         read_avro,
         avro_text,
         lambda w, known: avro_for_decoder(w.text, known),
+        avro_may_be_null,
         one_case=True,
     ),
     "json": _Language(
-        lambda w, _: json_shape(w.text), read_json, json_text, lambda w, _: w.text, one_case=False
-    ),
-    "connect": _Language(
-        lambda w, _: connect_shape(w.text),
+        lambda w, _, listed: json_shape(w.text, listed),
         read_json,
         json_text,
         lambda w, _: w.text,
+        json_may_be_null,
+        one_case=False,
+    ),
+    "connect": _Language(
+        lambda w, _, listed: connect_shape(w.text, listed),
+        read_json,
+        json_text,
+        lambda w, _: w.text,
+        connect_may_be_null,
         one_case=False,
     ),
 }
+_LANGUAGES |= dict.fromkeys(SINGLE_VALUES, _LANGUAGES["avro"])
 
 
 def _protobuf(by: Protobuf) -> _Language:
     """Protobuf's language."""
 
-    def shape(writer: WriterSchema, known: Record | None) -> Record:
-        return protobuf_shape(by.compiled(writer), by.message, known.name if known else "")
+    def shape(writer: WriterSchema, known: Record | None, listed: Collection[str] | None) -> Record:
+        name = known.name if known else ""
+        return protobuf_shape(by.compiled(writer), by.message, name, listed)
 
     def for_decoder(writer: WriterSchema, known: Record) -> str:
-        return protobuf_for_decoder(by.compiled(writer), shape(writer, known).name)
+        return protobuf_for_decoder(by.compiled(writer), shape(writer, known, ()).name)
 
-    return _Language(shape, read_protobuf, protobuf_text, for_decoder, one_case=False)
+    return _Language(
+        shape, read_protobuf, protobuf_text, for_decoder, lambda _: False, one_case=False
+    )
 
 
 def reader_schema(
@@ -171,8 +208,53 @@ def paths_of(format: str, writers: Iterable[WriterSchema]) -> tuple[str, ...]:
     if format == "protobuf":
         shapes = [protobuf_of_decoder(writer.text) for writer in writers]
     else:
-        shapes = [_LANGUAGES[format].shape(writer, None) for writer in writers]
+        shapes = [_LANGUAGES[format].shape(writer, None, ()) for writer in writers]
     return tuple(dict.fromkeys(path for shape in shapes for path in paths_in(shape)))
+
+
+def wrapped_column(reader: ReaderSchema) -> str | None:
+    """The column that is a whole value, where records are no records of fields; else None."""
+    if reader.format == "protobuf" or not reader.text:
+        return None
+    is_wrapped = _LANGUAGES[reader.format].read(reader.text).wrapped
+    return reader.columns[0].name if is_wrapped and reader.columns else None
+
+
+def nullable_writers(part: PartPlan) -> tuple[int, ...]:
+    """Ids of the writers by whose schemas a whole value may be null."""
+    if part.format == "protobuf":
+        return ()
+    may_be_null = _LANGUAGES[part.language].may_be_null
+    return tuple(w.schema_id for w in part.writers if may_be_null(w.text))
+
+
+def written_defaults(part: PartPlan, inside: Sequence[str]) -> dict[str, list[object]]:
+    """The defaults of fields, as the writers' schemas have them, by the fields' names.
+
+    Args:
+        part: Of Connect's JSON, or Avro; other schemas say nothing of a database's defaults.
+        inside: The records that lead to the fields, outermost first.
+    """
+    if part.language not in ("connect", "avro"):
+        return {}
+    read = connect_defaults if part.language == "connect" else avro_defaults
+    found: dict[str, list[object]] = {}
+    for writer in part.writers:
+        for name, default in read(writer.text, inside).items():
+            known = found.setdefault(name, [])
+            known += [] if default in known else [default]
+    return found
+
+
+def writers_without(part: PartPlan, field: str) -> tuple[int, ...]:
+    """Ids of the writers whose records have no such outermost field.
+
+    Args:
+        part: Of the formats that have envelopes: avro and json.
+    """
+    language = _LANGUAGES[part.language]
+    shapes = ((w.schema_id, language.shape(w, None, ())) for w in part.writers)
+    return tuple(n for n, shape in shapes if field not in [f.name for f in shape.fields])
 
 
 class _Merging:
@@ -205,7 +287,7 @@ class _Merging:
         if self.is_envelope:
             self.paths = envelope_paths(choices)
         history = (previous.history or previous.text) if previous else None
-        self.known = self.language.read(history) if history is not None else None
+        self.known = self._read(self.language.read(history)) if history is not None else None
         self.left_out: list[Incompatible | Unusable] = []
         self.fitting: list[WriterSchema] = []
         self.added: list[tuple[str, Path, Shape]] = []
@@ -219,6 +301,23 @@ class _Merging:
             if len(self.fitting) == before:
                 break
             left = [w for w in left if w not in self.fitting]
+        self._leave_out_unread()
+
+    def _leave_out_unread(self) -> None:
+        """Leave out schemas that name no field of objects that may have any.
+
+        Such a document has a row while the table has no columns. Beside columns that other schemas
+        bring, that row would hold nulls, whatever the document says.
+        """
+        if self.format != "json" or self.paths or not self.known or not self.known.fields:
+            return
+        for writer in () if self.known.wrapped else tuple(self.fitting):
+            shape = self._shape(writer)
+            if not (shape.fields or shape.wrapped or shape.closed):
+                reason = "it names no field, and the table has columns: none would be filled"
+                more = ("", reason, writer.text)
+                self.left_out.append(Unusable(writer.known_as, writer.schema_id, *more))
+                self.fitting.remove(writer)
 
     @property
     def misfits(self) -> int:
@@ -230,6 +329,7 @@ class _Merging:
             shape = self._shape(writer)
             if self.is_envelope:
                 refuse_no_event(shape)
+                shape = self._read(shape)
         except SchemaUnusable as found:
             self.left_out.append(
                 Unusable(writer.known_as, writer.schema_id, found.field, found.reason, writer.text)
@@ -265,11 +365,17 @@ class _Merging:
     def _shape(self, writer: WriterSchema) -> Record:
         """What a schema's records hold; whoever registers schemas decides what is in them."""
         try:
-            return self.language.shape(writer, self.known)
+            return self.language.shape(writer, self.known, self.paths or None)
         except SchemaUnusable:
             raise
         except _MALFORMED as error:
             raise SchemaUnusable("", f"malformed: {type(error).__name__}: {error}") from error
+
+    def _read(self, shape: Record) -> Record:
+        """What a record is read as: of an event, what it says of itself as texts."""
+        if not self.is_envelope:
+            return shape
+        return as_texts(shape, Scalar("string" if self.format == "avro" else "text"))
 
     def _no_record(self, writer: WriterSchema, known: Record, shape: Record) -> Incompatible:
         since = known.fields[0].since

@@ -9,13 +9,22 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto as Type
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
-from tideline.decoding.schemas.shapes import Enum, Field, List, Map, Record, Scalar, Shape
+from tideline.decoding.schemas.shapes import (
+    Enum,
+    Field,
+    List,
+    Map,
+    Record,
+    Scalar,
+    Shape,
+    is_unlisted,
+)
 from tideline.model.decoding import SchemaUnusable
 
 MAX_FIELDS = 20_000
@@ -52,7 +61,9 @@ _WELL_KNOWN = {
 }
 
 
-def protobuf_shape(compiled: bytes, wanted: str | None, known: str) -> Record:
+def protobuf_shape(
+    compiled: bytes, wanted: str | None, known: str, listed: Collection[str] | None = None
+) -> Record:
     """What the records of a compiled schema hold; the record's name is the message's.
 
     Args:
@@ -60,6 +71,7 @@ def protobuf_shape(compiled: bytes, wanted: str | None, known: str) -> Record:
         wanted: The message's full name; None for the known one if the schema has it, else for the
             schema's first.
         known: The message that the table has been made of; empty for none.
+        listed: The paths of the fields that are asked for; None for all.
 
     Raises:
         SchemaUnusable: There is no such message, or no columns can be made of it.
@@ -70,7 +82,7 @@ def protobuf_shape(compiled: bytes, wanted: str | None, known: str) -> Record:
         raise SchemaUnusable("", "it has no message")
     if name not in names:
         raise SchemaUnusable("", f"it has no message {name}; there are: {', '.join(names)}")
-    return _Reading(compiled).record(f".{name}", ())
+    return _Reading(compiled, listed).record(f".{name}", ())
 
 
 def messages(compiled: bytes) -> dict[str, tuple[int, ...]]:
@@ -101,15 +113,16 @@ def protobuf_for_decoder(compiled: bytes, message: str) -> str:
 
 
 def protobuf_of_decoder(text: str) -> Record:
-    """The shape of the message in what `protobuf_for_decoder` wrote."""
+    """The shape of the message in what `protobuf_for_decoder` wrote, as far as it has columns."""
     told = json.loads(text)
-    return protobuf_shape(base64.b64decode(told["files"]), told["message"], "")
+    return protobuf_shape(base64.b64decode(told["files"]), told["message"], "", ())
 
 
 class _Reading:
     """A set of files, and the messages that are being read."""
 
-    def __init__(self, compiled: bytes) -> None:
+    def __init__(self, compiled: bytes, listed: Collection[str] | None) -> None:
+        self.listed = listed
         self.types: dict[str, Any] = {}
         for file in FileDescriptorSet.FromString(compiled).file:
             self._note(f".{file.package}" if file.package else "", file.message_type, file)
@@ -130,9 +143,16 @@ class _Reading:
             reason = f"the message {name[1:]} contains itself; no table's type can"
             raise SchemaUnusable(".".join(path), reason)
         self.inside.append(name)
-        fields = []
+        fields, depth = [], len(self.inside)
         for field in self.types[name].field:
-            shape = self._field(field, (*path, field.name))
+            here = (*path, field.name)
+            try:
+                shape = self._field(field, here)
+            except SchemaUnusable:
+                if not is_unlisted(here, self.listed):
+                    raise
+                del self.inside[depth:]
+                continue
             if shape is not None:
                 fields.append(Field(field.name, shape, number=field.number))
         self.inside.pop()

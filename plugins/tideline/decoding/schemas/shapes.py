@@ -7,7 +7,7 @@ same column, but a reader that takes one for the other is wrong by a factor of 1
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tideline.decoding.schemas.changes import nested_names
@@ -115,6 +115,20 @@ class Union:
     """A value of one of several shapes; a struct of `member0`, `member1` ... in the table."""
 
     members: tuple[Shape, ...]
+
+
+def is_unlisted(path: Sequence[str], listed: Collection[str] | None) -> bool:
+    """Whether nobody asks for a field: one that no column can be made of is then left out.
+
+    Args:
+        path: The field's, from the outermost record on.
+        listed: The paths that are asked for; None for all.
+    """
+    if listed is None:
+        return False
+    here = ".".join(path)
+    related = (p == here or p.startswith(f"{here}.") or here.startswith(f"{p}.") for p in listed)
+    return not any(related)
 
 
 @dataclass(frozen=True, slots=True)

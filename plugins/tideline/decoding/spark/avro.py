@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
+from tideline.decoding.schemas.avro import avro_text
+from tideline.decoding.schemas.shapes import Record
 from tideline.decoding.spark.fields import SCHEMA_ID, by_decoder
 from tideline.model.decoding import PartPlan
 
@@ -15,7 +17,7 @@ from tideline.model.decoding import PartPlan
 def decode(rows: DataFrame, part: PartPlan) -> DataFrame:
     """Decode Avro; what comes and goes is said in `fields`."""
     told = {
-        "reader": part.reader.text,
+        "reader": part.reader.text or avro_text(Record(())),
         "columns": [column.field for column in part.reader.columns],
         "writers": [{"id": w.schema_id, "text": w.text} for w in part.writers],
     }

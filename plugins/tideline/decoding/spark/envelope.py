@@ -1,14 +1,16 @@
 """Change events become rows of the changed table, and what they say of themselves its columns.
 
-Of a delete, the row is what `before` tells of it, and what the key tells. A value that the change
-did not bring is null, and the row names its column: a fold keeps the value from before.
+Of a delete, the row is what `before` tells of it, and what the key tells. Where `before` tells
+nothing but the key, the other columns are null, whatever Debezium has filled in (`spark.unset`). A
+value that an update did not bring is null, and the row names its column: a fold keeps the value
+from before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import reduce
-from operator import getitem, or_
+from operator import and_, getitem, or_
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -16,9 +18,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
 from tideline.decoding.schemas.envelope import BEFORE, CHANGES, MESSAGE, POSITION, ROW
+from tideline.decoding.schemas.merging import writers_without, written_defaults
 from tideline.decoding.spark.fields import (
     ERROR,
     ERROR_CLASS,
+    SCHEMA_ID,
     at_millis,
     fields_of,
     spark_type,
@@ -34,6 +38,9 @@ from tideline.model.decoding import (
 )
 from tideline.model.placeholders import placeholders
 from tideline.spark.coordinates import Transform
+from tideline.spark.unset import is_unset
+
+DELETED_FIELD = "__deleted"
 
 
 def open_envelopes(plan: DecodePlan) -> Transform:
@@ -53,6 +60,8 @@ def open_envelopes(plan: DecodePlan) -> Transform:
             return rows
         if part.envelope is not None:
             rows = _with_row(rows, part, key)
+        elif key is not None:
+            rows = rows.transform(_without_unset(part, key))
         return rows if part.unavailable is None else _without_placeholders(rows, part)
 
     return transform
@@ -68,11 +77,13 @@ def _with_row(rows: DataFrame, part: PartPlan, key: PartPlan | None) -> DataFram
         "transaction_id": event.at("transaction", "id").cast("string"),
         "source_position": _position(event),
     }
+    schema_id = F.col(f"{part.part}_{SCHEMA_ID}")
+    has_no_op = schema_id.isin(*writers_without(part, "op"))  # as a heartbeat's has none
     has_row = op.isin("d", "t") | event.at(ROW).isNotNull()
     name = (
-        F.when(F.col(ERROR_CLASS).isNotNull() | F.col("value").isNull(), F.col(ERROR_CLASS))
-        .when(op.isNull() | (op == MESSAGE), F.lit(NO_CHANGE))
-        .when(~op.isin(*CHANGES) | ~has_row, F.lit("type_mismatch"))
+        F.when(F.col(ERROR_CLASS).isNotNull() | F.col("is_tombstone"), F.col(ERROR_CLASS))
+        .when(has_no_op | (op == MESSAGE), F.lit(NO_CHANGE))
+        .when(op.isNull() | ~op.isin(*CHANGES) | ~has_row, F.lit("type_mismatch"))
     )
     what = F.concat(F.lit("op is "), F.coalesce(F.substring(op, 1, 20), F.lit("null")))
     why = F.when(name == NO_CHANGE, ": the event changes no row").when(
@@ -95,6 +106,7 @@ class _Event:
     """The decoded event: its fields by their names in the records."""
 
     def __init__(self, part: PartPlan) -> None:
+        self.part = part
         self.columns = {column.field: column for column in part.reader.columns}
         self.fields = F.col(fields_of(part.part))
 
@@ -112,14 +124,71 @@ class _Event:
             return None
         keys = {c.field: c for c in key.reader.columns} if key is not None else {}
         was = _types_in(before.type) if before is not None else {}
+        types = _types_in(after.type)
+        there = {n: self.at(BEFORE, n) for n, kind in types.items() if was.get(n) == kind}
+        others = {n: kind for n, kind in types.items() if n in there and n not in keys}
+        is_told = _is_told(self.part, there, others, BEFORE) if key is not None else F.lit(True)
         made = []
-        for name, kind in _types_in(after.type).items():
-            old = [self.at(BEFORE, name)] if was.get(name) == kind else []
+        for name, kind in types.items():
+            old = [F.when(is_told, there[name])] if name in others else []
+            old += [there[name]] if name in there and name in keys else []
             if key is not None and name in keys and keys[name].type == kind:
                 old.append(F.col(fields_of(key.part))[keys[name].name])
             gone = F.coalesce(*old) if old else F.lit(None)
             made.append(F.when(is_delete, gone).otherwise(self.at(ROW, name)).alias(name))
         return F.struct(F.struct(*made).alias(after.name))
+
+
+def _is_told(
+    part: PartPlan, row: Mapping[str, Column], types: Mapping[str, object], *inside: str
+) -> Column:
+    """Whether a deleted row says more than its key: a value that nobody fills in.
+
+    Args:
+        row: The row's columns by name.
+        types: Of those that are not the key's.
+        inside: The fields of the record that the row is in, outermost first.
+    """
+    defaults = written_defaults(part, inside)
+    unset = [is_unset(row[name], kind, defaults.get(name, ())) for name, kind in types.items()]
+    return ~reduce(and_, unset, F.lit(True))
+
+
+def says_deleted(part: PartPlan) -> Column | None:
+    """Whether a flattened row says that it is deleted; None where no schema has such a field.
+
+    Debezium's `ExtractNewRecordState` writes a text, with some converters a boolean.
+    """
+    for column in part.reader.in_table if part.envelope is None else ():
+        if column.field == DELETED_FIELD:
+            text = value_of(part.part, column).cast("string")
+            return F.coalesce(text == "true", F.lit(False))
+    return None
+
+
+def _without_unset(part: PartPlan, key: PartPlan) -> Transform:
+    """Of a flattened row that is deleted, and told by its key alone, no other value.
+
+    Fields that begin with two underscores are the transform's own.
+    """
+    is_deleted, fields = says_deleted(part), F.col(fields_of(part.part))
+    keys = {column.field for column in key.reader.columns}
+    others = {
+        c.name: c
+        for c in part.reader.columns
+        if c.field not in keys and not c.field.startswith("__")
+    }
+    if is_deleted is None or not others:
+        return lambda rows: rows
+    row = {name: fields[name] for name in others}
+    types = {name: column.type for name, column in others.items()}
+    is_kept = ~is_deleted | _is_told(part, row, types)
+    made = [
+        (F.when(is_kept, fields[c.name]) if c.name in others else fields[c.name]).alias(c.name)
+        for c in part.reader.columns
+    ]
+    whole = F.when(fields.isNotNull(), F.struct(*made))
+    return lambda rows: rows.withColumn(fields_of(part.part), whole)
 
 
 def _types_in(kind: object) -> dict[str, Any]:

@@ -35,7 +35,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructField, StructType
 
 from tideline.decoding.schemas.shapes import struct_type
-from tideline.model.decoding import PartPlan, TypedColumn
+from tideline.model.decoding import SINGLE_VALUES, PartPlan, TypedColumn
 from tideline.spark.session import DECODERS
 
 PAYLOAD, SCHEMA_ID = "payload", "schema_id"
@@ -58,7 +58,8 @@ def by_decoder(
     """
     columns = struct_type((c.name, c.type) for c in part.reader.columns)
     given = [F.col(name) for name in (PAYLOAD, *others)]
-    made = rows.withColumn(_DECODED, decoder(part.format, columns, specification, *given))
+    format = "avro" if part.format in SINGLE_VALUES else part.format
+    made = rows.withColumn(_DECODED, decoder(format, columns, specification, *given))
     found = {name: F.col(_DECODED)[name] for name in (FIELDS, ERROR_CLASS, ERROR)}
     return made.withColumns(found).drop(_DECODED)
 

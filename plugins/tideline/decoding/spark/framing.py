@@ -10,6 +10,10 @@ plan says which id it has; the texts of those that the plan does not have are co
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import reduce
+from operator import or_
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -39,7 +43,7 @@ def unframe(rows: DataFrame, part: PartPlan) -> DataFrame:
         rows: With the column that the part names.
         part: How it is framed, and which ids are known.
     """
-    data = F.col(part.part)
+    data = value_bytes(part)
     if part.framing == "plain":
         return rows.withColumns(
             {
@@ -56,7 +60,8 @@ def unframe(rows: DataFrame, part: PartPlan) -> DataFrame:
         has_writer, payload = F.coalesce(F.col(_HEAD)["known"], F.lit(False)), data
         is_new = F.col(_HEAD).isNotNull() & F.col(SCHEMA_ID).isNull()
     else:
-        found = rows.withColumn(_HEAD, F.substring(data, 1, 5))
+        head = F.substring(data, 1, 5)
+        found = rows.withColumn(_HEAD, F.when(_header_of_others(part).isNull(), head))
         found = found.withColumn(SCHEMA_ID, _schema_id(part))
         has_writer = F.col(SCHEMA_ID).isin([w.schema_id for w in part.writers])
         payload = F.substring(data, 6, 2**31 - 1)
@@ -84,14 +89,44 @@ def _brought(part: PartPlan, *, tells_text: bool = False) -> Column:
     kinds = (("id", "integer"), ("known", "boolean"), ("text", "string"))
     known = [(w.schema_id, w.text) for w in part.writers]
     told = {"known": known, "unfit": part.unfit_digests, "tells_text": tells_text}
-    return decoder("connect", struct_type(kinds), told, F.col(part.part))[FIELDS]
+    return decoder("connect", struct_type(kinds), told, value_bytes(part))[FIELDS]
+
+
+_NULLS: Mapping[str, Callable[[Column], Column]] = {
+    "empty": lambda data: F.length(data) == 0,
+    "json_null": lambda data: _matches(data, r"^\s*null\s*$"),
+    "connect_null": lambda data: (
+        _matches(data, r'^\s*\{\s*"schema"\s*:\s*null\s*,\s*"payload"\s*:\s*null\s*\}\s*$')
+        | _matches(data, r'^\s*\{\s*"payload"\s*:\s*null\s*,\s*"schema"\s*:\s*null\s*\}\s*$')
+    ),
+}
+"""Bytes that some producers write in place of a null value: deserializers give a null for them."""
+_LONGEST_NULL = 100
+
+
+def _matches(data: Column, pattern: str) -> Column:
+    return (F.length(data) <= _LONGEST_NULL) & data.cast("string").rlike(pattern)
+
+
+def value_bytes(part: PartPlan) -> Column:
+    """The bytes of a part; null as well where the stream file says that they count as no value."""
+    data = F.col(part.part)
+    if not part.null_values:
+        return data
+    return F.when(~reduce(or_, (_NULLS[name](data) for name in part.null_values)), data)
 
 
 def _schema_id(part: PartPlan) -> Column:
-    """The id; null where the framing is wrong. A known one costs a comparison of five bytes."""
+    """The id; null where the framing is wrong. A known one costs a comparison of five bytes.
+
+    A schema file reads what is behind any id.
+    """
     head = F.col(_HEAD)
     number = F.conv(F.hex(F.substring(head, 2, 4)), 16, 10).cast("bigint")
-    is_framed = (F.length(head) == 5) & (F.substring(head, 1, 1) == F.lit(b"\0"))
+    # 0 is nobody's id: 8 bytes of an id begin so
+    is_framed = (F.length(head) == 5) & (F.substring(head, 1, 1) == F.lit(b"\0")) & (number > 0)
+    if part.subject is None:
+        return F.when(is_framed, F.lit(PLAIN_ID))
     read = F.when(is_framed & (number <= _LARGEST_ID), number.try_cast("int"))
     for writer in reversed(part.writers):
         known = F.lit(b"\0" + writer.schema_id.to_bytes(4, "big"))
@@ -102,7 +137,7 @@ def _schema_id(part: PartPlan) -> Column:
 def _class_of(part: PartPlan, has_writer: Column, is_new: Column) -> Column:
     schema_id = F.col(SCHEMA_ID)
     return (
-        F.when(F.col(part.part).isNull() | has_writer, F.lit(None))
+        F.when(value_bytes(part).isNull() | has_writer, F.lit(None))
         .when(is_new, "unknown_schema")
         .when(schema_id.isNull(), "framing")
         .when(schema_id.isin(list(part.foreign)), "wrong_subject")
@@ -114,7 +149,7 @@ def _class_of(part: PartPlan, has_writer: Column, is_new: Column) -> Column:
 def _said(part: PartPlan, name: Column) -> Column:
     schema_id = F.col(SCHEMA_ID).cast("string")
     return (
-        F.when(name == "framing", f"the {part.part} {_MISFRAMED[part.framing]}")
+        F.when(name == "framing", F.concat(F.lit(f"the {part.part} "), _misframed(part)))
         .when(
             name == "wrong_subject",
             F.concat(
@@ -125,13 +160,22 @@ def _said(part: PartPlan, name: Column) -> Column:
         )
         .when(
             name == "type_mismatch",
-            F.concat(F.lit("schema "), schema_id, F.lit(" does not fit the table's columns")),
+            F.concat(F.lit("schema "), schema_id, _why_unfit(part)),
         )
         .when(
             name == "unknown_schema",
             F.concat(F.concat_ws(" ", F.lit("schema"), schema_id), _why_unknown(part)),
         )
     )
+
+
+def _why_unfit(part: PartPlan) -> Column:
+    misfit = F.lit(" does not fit the table's columns")
+    if not part.unreadable:
+        return misfit
+    told = [(F.lit(n), F.lit(f" cannot be used: {reason}")) for n, reason in part.unreadable]
+    reasons = F.create_map(*(column for pair in told for column in pair))
+    return F.coalesce(F.try_element_at(reasons, F.col(SCHEMA_ID)), misfit)
 
 
 def _why_unknown(part: PartPlan) -> Column:
@@ -144,6 +188,48 @@ _MISFRAMED = {
     "confluent": "does not begin with 0 and a schema's id",
     "connect": "is no JSON object with a schema of Kafka Connect's beside its payload",
 }
+_NULL_TEXTS = {
+    "empty": "has no bytes, and is not null",
+    "json_null": "is the text null, and is not null",
+    "connect_null": "is a null without a schema, and is not null",
+}
+_IN_HEADERS = ("__{}_schema_id", "apicurio.{}.globalId", "apicurio.{}.contentId")
+"""Headers in which serializers of Confluent and Apicurio put a schema's id."""
+_NOT_READ = ", which is not read"
+_GLUE = f"begins as AWS Glue's serializers do{_NOT_READ}"
+_HEADS = {
+    bytes(5): "begins with an id of 8 bytes, as Apicurio's serializers write it without"
+    f" as-confluent{_NOT_READ}",
+    b"\3\0": _GLUE,
+    b"\3\5": _GLUE,
+}
+"""Other framings. Glue's: its version, then whether zlib comes next."""
+
+
+def _header_of_others(part: PartPlan) -> Column:
+    """The header in which the schema's id is, where one is: the bytes then begin with none."""
+    names = [name.format(part.part) for name in _IN_HEADERS]
+    return F.get(F.filter("headers", lambda header: header["key"].isin(names)), F.lit(0))["key"]
+
+
+def _misframed(part: PartPlan) -> Column:
+    """What stands in front of the bytes, as far as it is known."""
+    data, known = F.col(part.part), list[tuple[Column, Column]]()
+    if part.part == "value":
+        cure = "If that says that a row is gone: decode.value.null_values: "
+        texts = ((name, F.lit(f"{text}. {cure}[{name}]")) for name, text in _NULL_TEXTS.items())
+        known += [(_NULLS[name](data), text) for name, text in texts]
+    if part.framing == "confluent":
+        header = _header_of_others(part)
+        in_header = F.concat(F.lit("has its schema's id in the header "), header, F.lit(_NOT_READ))
+        known.append((header.isNotNull(), in_header))
+        known += [(data.startswith(F.lit(head)), F.lit(text)) for head, text in _HEADS.items()]
+    found = F.lit(_MISFRAMED[part.framing])
+    for condition, text in reversed(known):
+        found = F.when(condition, text).otherwise(found)
+    return found
+
+
 MOST, _MOST_SCHEMAS = 1000, 100
 """Ids of one part that are told at once; and schemas, which are longer."""
 
@@ -174,4 +260,4 @@ def find_new_schemas(raw: DataFrame, plan: DecodePlan) -> dict[str, tuple[str, .
 
 def _new(raw: DataFrame, part: PartPlan) -> DataFrame:
     """The records of a part whose id the plan does not name."""
-    return unframe(raw.select(part.part), part).filter(F.col(IS_NEW))
+    return unframe(raw.select(part.part, "headers"), part).filter(F.col(IS_NEW))

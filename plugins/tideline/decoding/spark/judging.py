@@ -13,7 +13,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, LongType, StringType
 
-from tideline.decoding.spark.envelope import open_envelopes
+from tideline.decoding.schemas.merging import nullable_writers, wrapped_column
+from tideline.decoding.spark.envelope import open_envelopes, says_deleted
 from tideline.decoding.spark.expectations import hold_against
 from tideline.decoding.spark.fields import (
     ERROR,
@@ -22,12 +23,13 @@ from tideline.decoding.spark.fields import (
     PAYLOAD,
     SCHEMA_ID,
     at_millis,
+    fields_of,
     spark_type,
     value_of,
 )
-from tideline.decoding.spark.framing import IS_NEW, unframe
+from tideline.decoding.spark.framing import IS_NEW, unframe, value_bytes
 from tideline.decoding.spark.rows import typed_fields
-from tideline.model.decoding import PLAIN_ID, DecodePlan, PartPlan
+from tideline.model.decoding import NO_CHANGE, PLAIN_ID, SINGLE_VALUES, DecodePlan, PartPlan
 from tideline.spark.coordinates import Transform
 
 EVENT_DATE = "event_date"
@@ -42,6 +44,9 @@ def judge(plan: DecodePlan) -> Transform:
     `value_fields` and `key_fields`, `schema_id`, `is_new_id`, `event_date` if the plan has one, and
     of a bad record `part`, `error_class` and `error`.
 
+    - A value that is null by its schema is a tombstone, whatever its bytes are; under a schema that
+      does not say so it is bad, and so is such a key. Where tombstones are dropped, a record with
+      bytes goes into quarantine: the audit tells dropped records by their missing values.
     - Where value and key are both bad, the value's error is told.
     - Where both are good, the event's time may still be bad, or the row may fail what is expected
       of it; that counts as the value's.
@@ -51,10 +56,11 @@ def judge(plan: DecodePlan) -> Transform:
     """
 
     def transform(rows: DataFrame) -> DataFrame:
+        value = next((value_bytes(p) for p in plan.parts if p.part == "value"), F.col("value"))
         is_dropped = F.col("value").isNull() if plan.tombstones == "drop" else F.lit(False)
-        rows = rows.withColumns({IS_TOMBSTONE: F.col("value").isNull(), IS_DROPPED: is_dropped})
-        for part in plan.parts:
-            rows = _with_part(rows, part)
+        rows = rows.withColumns({IS_TOMBSTONE: value.isNull(), IS_DROPPED: is_dropped})
+        for part in sorted(plan.parts, key=lambda part: part.part != "value"):
+            rows = _with_part(rows, part).transform(_judge_null(part, plan.tombstones))
         rows = _joined(rows, plan).transform(open_envelopes(plan))
         if plan.event_date is not None:
             rows = rows.transform(judge_event_date(plan))
@@ -70,6 +76,9 @@ def _is_gone(plan: DecodePlan) -> Column:
     is_gone = F.col(IS_TOMBSTONE)
     if any(p.envelope for p in plan.parts):
         is_gone |= F.coalesce(F.col("op").isin("d", "t"), F.lit(False))
+    value = next((p for p in plan.parts if p.part == "value"), None)
+    if value is not None and (is_deleted := says_deleted(value)) is not None:
+        is_gone |= is_deleted
     return is_gone
 
 
@@ -87,6 +96,30 @@ def _with_part(rows: DataFrame, part: PartPlan) -> DataFrame:
         .drop(PAYLOAD, *(f"framing_{n}" for n in _TOLD))
         .withColumnsRenamed({n: f"{part.part}_{n}" for n in names})
     )
+
+
+def _judge_null(part: PartPlan, tombstones: str) -> Transform:
+    """Judge values and keys that are null though they have bytes."""
+    fields, schema_id = F.col(fields_of(part.part)), F.col(f"{part.part}_{SCHEMA_ID}")
+    whole = fields
+    if (root := wrapped_column(part.reader)) is not None:
+        whole = fields[root]
+    has_bytes = value_bytes(part).isNotNull() & ~F.col(IS_DROPPED)
+    is_good = F.col(f"{part.part}_{ERROR_CLASS}").isNull() & ~F.col(f"{part.part}_{IS_NEW}")
+    is_null = has_bytes & is_good & whole.isNull()
+    is_told = schema_id.isin(*nullable_writers(part))
+    name = F.when(is_null & ~is_told, "type_mismatch")
+    text = F.lit(f"the {part.part} is null, and its schema does not say that it may be")
+    made = {}
+    if part.part == "value":
+        made[IS_TOMBSTONE] = F.col(IS_TOMBSTONE) | (is_null & is_told)
+        if tombstones == "drop":
+            name = F.when(is_null & is_told, NO_CHANGE).otherwise(name)
+            dropped = "the value is null, which says that a row is gone: such records are dropped"
+            text = F.when(is_told, dropped).otherwise(text)
+    told = {ERROR_CLASS: name, ERROR: F.when(name.isNotNull(), text)}
+    made |= {f"{part.part}_{n}": F.coalesce(F.col(f"{part.part}_{n}"), c) for n, c in told.items()}
+    return lambda rows: rows.withColumns(made)
 
 
 def _joined(rows: DataFrame, plan: DecodePlan) -> DataFrame:
@@ -113,7 +146,9 @@ def decode(rows: DataFrame, part: PartPlan) -> DataFrame:
         part: How; its format chooses the file.
     """
     # Imported when needed: not every format's libraries are everywhere.
-    if part.format == "avro":
+    if part.format in SINGLE_VALUES:
+        from tideline.decoding.spark.single import decode as decode_format
+    elif part.format == "avro":
         from tideline.decoding.spark.avro import decode as decode_format
     elif part.format == "json":
         from tideline.decoding.spark.json import decode as decode_format
@@ -127,7 +162,8 @@ def judge_event_date(plan: DecodePlan) -> Transform:
 
     A tombstone has no fields: it has the day of Kafka's time, or none, and is never bad for it. Nor
     is a change event's delete, which may not tell that field.
-    A field that is null, or no time, is outside of the window.
+    A field that is null, or no time, is outside of the window. A record without Kafka's time has no
+    day where that is asked for, and is not bad for it.
     """
     wanted = plan.event_date
     assert wanted is not None
@@ -136,9 +172,11 @@ def judge_event_date(plan: DecodePlan) -> Transform:
     day = kafka_day
     if wanted.field is not None:
         told = _day_of(plan, wanted.field)
-        day = F.when(is_gone, F.coalesce(told, kafka_day)).otherwise(told)
+        is_near = told.between(wanted.first, wanted.last)
+        day = F.when(is_gone, F.coalesce(F.when(is_near, told), kafka_day)).otherwise(told)
     inside = F.coalesce(F.col(EVENT_DATE).between(wanted.first, wanted.last), F.lit(False))
-    is_late = F.col(ERROR_CLASS).isNull() & ~inside & ~is_gone
+    has_time = F.lit(True) if wanted.field is not None else F.col("timestamp").isNotNull()
+    is_late = F.col(ERROR_CLASS).isNull() & ~inside & ~is_gone & has_time
     if wanted.outside != "quarantine":
         is_late = F.lit(False)
     what = F.concat_ws(" ", F.lit("the event's day"), F.col(EVENT_DATE).cast("string"))
@@ -155,7 +193,10 @@ def judge_event_date(plan: DecodePlan) -> Transform:
 
 def _day_of(plan: DecodePlan, name: str) -> Column:
     """The day that a field of the typed table names; whole numbers are milliseconds since 1970."""
-    part, source = next((p, c) for p in plan.parts for c in p.reader.in_table if c.name == name)
+    places = ((p, c) for p in plan.parts for c in p.reader.in_table if c.name == name)
+    part, source = next(places, (None, None))
+    if part is None or source is None:  # no schema has it so far; who gave the plan asks again
+        return F.lit(None).cast("date")
     column = value_of(part.part, source)
     kind = spark_type(source.type)
     if isinstance(kind, DateType):

@@ -31,7 +31,7 @@ _Columns = dict[int, tuple[int, Shape]]
 
 def decode(rows: DataFrame, part: PartPlan) -> DataFrame:
     """Decode Protobuf; what comes and goes is said in `fields`."""
-    columns = _columns(read_protobuf(part.reader.text))
+    columns = _columns(read_protobuf(part.reader.text)) if part.reader.text else {}
     told = {
         "framed": part.framing == "confluent",
         "writers": [_writer(writer, columns) for writer in part.writers],
@@ -93,7 +93,7 @@ def _value(field: Any, shape: Shape) -> dict[str, Any]:
     inner = field.message_type
     if isinstance(shape, Record):
         return {"kind": "record", "message": _message(inner, _columns(shape))}
-    if isinstance(shape, Enum):
+    if isinstance(shape, Enum) or field.type == FieldDescriptor.TYPE_ENUM:  # or a text by now
         named = {
             str(v.number): v.name for v in reversed(field.enum_type.values)
         }  # the first counts

@@ -35,7 +35,7 @@ PLAN = "decode_plan_id"
 
 def for_typed(plan: DecodePlan) -> Transform:
     """The raw columns that typed rows are made of."""
-    wanted = {"value", *(part.part for part in plan.parts), *({"headers"} & {*own_columns(plan)})}
+    wanted = {"value", "headers", *(part.part for part in plan.parts)}
     return lambda rows: rows.select(*_COORDINATES, *sorted(wanted))
 
 

@@ -24,6 +24,7 @@ from tideline.model.current import (
 from tideline.model.decoding import UNAVAILABLE
 from tideline.model.placeholders import placeholders
 from tideline.spark.coordinates import Transform
+from tideline.spark.unset import is_unset
 from tideline.table.schema import TYPED_COLUMNS, current_columns, delta_field, delta_fields
 
 IS_TRUNCATE, FOLLOWS = "_tideline_is_truncate", "_tideline_follows"
@@ -32,9 +33,6 @@ FIRST, LAST = "_tideline_low", "_tideline_high"
 FILLED, GONE, _LAST = "_tideline_filled_", "_tideline_gone", "_tideline_last"
 DELETES, RECORD_KEY = "_tideline_deletes", "_tideline_record_key"
 UNTOLD = "_tideline_untold"
-_UNSET = {"string": "''", "boolean": "false", "binary": "X''", "date": "DATE '1970-01-01'"}
-_UNSET |= {"timestamp": "timestamp_seconds(0)", "timestamp_ntz": "TIMESTAMP_NTZ '1970-01-01 0:0:0'"}
-"""What Debezium writes for a value that it was not told, in a column that is never null; else 0."""
 
 
 def typed_schema(plan: FoldPlan) -> StructType:
@@ -125,15 +123,10 @@ def _deletes(plan: FoldPlan) -> Column:
 
 
 def _is_unset(plan: FoldPlan) -> Column:
-    """Whether a column of the key may not have come with a change event that deletes.
-
-    With `REPLICA IDENTITY DEFAULT` PostgreSQL tells the primary key only. Debezium writes null for
-    the other columns, and a fixed value for those that are never null.
-    """
-    types, found = {c.source: str(c.type) for c in plan.columns}, F.lit(False)
+    """Whether a column of the key may not have come with a change event that deletes."""
+    types, found = {c.source: c.type for c in plan.columns}, F.lit(False)
     for name in plan.deletes.untold:
-        fixed = F.expr(_UNSET.get(types[name], "0"))
-        found |= F.col(name).isNull() | (F.col(name) == fixed)
+        found |= is_unset(F.col(name), types[name])
     return found
 
 
@@ -170,6 +163,8 @@ def is_unordered(plan: FoldPlan) -> Column:
     found = F.lit(False)
     for column in plan.sequence if plan.order == "sequence" else ():
         found |= F.col(column.name).isNull()
+    if plan.order == "time":
+        return F.col("timestamp").isNull() & ~is_keyless(plan) & ~F.col(FOLLOWS)
     return found & is_of_row(plan)
 
 

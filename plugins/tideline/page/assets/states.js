@@ -9,7 +9,7 @@ export const STATES = {
   halted: { label: "halted", mark: "■", tone: "bad", hint: "an incident is open, and nobody was asked" },
   waiting: { label: "waiting for a person", mark: "◆", tone: "ask", hint: "a person has been asked" },
   unknown: { label: "unknown", mark: "?", tone: "dim", hint: "its ledger has not answered yet" },
-  behind: { label: "behind", mark: "▲", tone: "warn", hint: "offsets are unread" },
+  behind: { label: "behind", mark: "▲", tone: "warn", hint: "offsets are unread, or not decoded" },
   never_run: { label: "never run", mark: "○", tone: "dim", hint: "no run has landed anything" },
   up_to_date: { label: "up to date", mark: "●", tone: "good", hint: "everything is landed" },
 };

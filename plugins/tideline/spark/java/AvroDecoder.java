@@ -47,6 +47,9 @@ public final class AvroDecoder extends Decoder {
   private static final int RANGE = 3;
   private static final int MISMATCH = 4;
 
+  /** Whole numbers beyond this one are not all doubles. */
+  private static final long WHOLE = 1L << 53;
+
   /** Bits of the largest decimal of 38 digits. */
   private static final int MOST_BITS = 127;
 
@@ -68,8 +71,7 @@ public final class AvroDecoder extends Decoder {
     JsonNode all = (JsonNode) read.get("writers");
     for (int i = 0; i < all.size(); i++) {
       JsonNode one = (JsonNode) all.get(i);
-      Node node = new Node(parsed((JsonNode) one.get("text")), "");
-      node.asRecord(parsed((JsonNode) one.get("text")), reader, places);
+      Node node = Node.root(parsed((JsonNode) one.get("text")), reader, places);
       writers.put(Integer.valueOf(((JsonNode) one.get("id")).intValue()), node);
     }
   }
@@ -164,6 +166,21 @@ public final class AvroDecoder extends Decoder {
     Node(Schema writer, String path) {
       this.kind = writer.getType().getName();
       this.path = path;
+    }
+
+    /** Of a whole value: the record, null, or a union of these. */
+    static Node root(Schema writer, Schema reader, Map places) {
+      Node node = new Node(writer, "");
+      if ("union".equals(node.kind)) {
+        List branches = writer.getTypes();
+        node.inner = new Node[branches.size()];
+        for (int i = 0; i < node.inner.length; i++) {
+          node.inner[i] = root((Schema) branches.get(i), reader, places);
+        }
+      } else if ("record".equals(node.kind)) {
+        node.asRecord(writer, reader, places);
+      }
+      return node;
     }
 
     /** @param reader Null where nothing is kept. */
@@ -421,6 +438,9 @@ public final class AvroDecoder extends Decoder {
         if (found != 0 && found != 1) {
           throw malformed();
         }
+        if (node.to == 'T') {
+          return UTF8String.fromString(found == 1 ? "true" : "false");
+        }
         return node.to == ' ' ? null : Boolean.valueOf(found == 1);
       }
       if ("enum".equals(kind)) {
@@ -561,7 +581,12 @@ public final class AvroDecoder extends Decoder {
           return null;
         case 'I':
           return Integer.valueOf((int) number);
+        case 'T':
+          return UTF8String.fromString(Long.toString(number));
         case 'D':
+          if (number > WHOLE || number < -WHOLE) {
+            note(RANGE, node.path + ": a whole number that a double may not hold");
+          }
           return Double.valueOf(number);
         case 'A':
           inCalendar(node, number, 1);

@@ -1,6 +1,7 @@
 package tideline.spark;
 
 import com.fasterxml.jackson.core.JsonFactory;
+import com.fasterxml.jackson.core.JsonFactoryBuilder;
 import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonToken;
 import com.fasterxml.jackson.databind.JsonNode;
@@ -32,7 +33,11 @@ public final class ConnectFraming extends Decoder {
 
   private static final long serialVersionUID = 1L;
 
-  private static final JsonFactory FACTORY = new JsonFactory();
+  private static final JsonFactory FACTORY =
+      ((JsonFactoryBuilder)
+              ((JsonFactoryBuilder) new JsonFactoryBuilder())
+                  .streamReadConstraints(JsonDecoder.BOUNDS))
+          .build();
 
   private static final long SEED = 42L;
 

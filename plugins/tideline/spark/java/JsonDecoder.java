@@ -5,6 +5,8 @@ import com.fasterxml.jackson.core.JsonFactoryBuilder;
 import com.fasterxml.jackson.core.JsonGenerator;
 import com.fasterxml.jackson.core.JsonParser;
 import com.fasterxml.jackson.core.JsonToken;
+import com.fasterxml.jackson.core.StreamReadConstraints;
+import com.fasterxml.jackson.core.exc.StreamConstraintsException;
 import com.fasterxml.jackson.databind.JsonNode;
 import java.io.IOException;
 import java.io.Serializable;
@@ -69,11 +71,20 @@ public final class JsonDecoder extends Decoder {
   private static final int MISMATCH = 5;
   private static final int RANGE = 6;
 
+  /** Of strings and names a record's length is bound enough; Jackson would refuse long ones. */
+  static final StreamReadConstraints BOUNDS =
+      StreamReadConstraints.builder()
+          .maxStringLength(Integer.MAX_VALUE)
+          .maxNameLength(Integer.MAX_VALUE)
+          .build();
+
   private static final JsonFactory FACTORY =
       ((JsonFactoryBuilder)
-              ((JsonFactoryBuilder) new JsonFactoryBuilder())
-                  .disable(JsonFactory.Feature.INTERN_FIELD_NAMES)
-                  .disable(JsonFactory.Feature.FAIL_ON_SYMBOL_HASH_OVERFLOW))
+              ((JsonFactoryBuilder)
+                      ((JsonFactoryBuilder) new JsonFactoryBuilder())
+                          .disable(JsonFactory.Feature.INTERN_FIELD_NAMES)
+                          .disable(JsonFactory.Feature.FAIL_ON_SYMBOL_HASH_OVERFLOW))
+                  .streamReadConstraints(BOUNDS))
           .build();
 
   /** From here on, doubles skip whole numbers. */
@@ -126,6 +137,8 @@ public final class JsonDecoder extends Decoder {
     Object found = null;
     try {
       found = reading.document(this);
+    } catch (StreamConstraintsException error) {
+      reading.note(MALFORMED, null, "more than 1,000 levels, or a number of 1,000 characters");
     } catch (IOException error) {
       reading.note(reading.isBehind ? TRAILING : MALFORMED, null, null);
     }
@@ -284,6 +297,9 @@ public final class JsonDecoder extends Decoder {
       if (parser.currentToken() == JsonToken.START_OBJECT) {
         return object(decoder.document);
       }
+      if (parser.currentToken() == JsonToken.VALUE_NULL) {
+        return null; // what that means is said by the writer's schema
+      }
       note(MISMATCH, null, "the document is no object");
       skip(null);
       return null;
@@ -303,12 +319,12 @@ public final class JsonDecoder extends Decoder {
         if (!names.add(name)) {
           note(TWICE, null, null);
         }
-        JsonToken token = parser.nextToken();
+        parser.nextToken();
         if ("schema".equals(name)) {
           parser.skipChildren(); // the framing has read it
         } else if (!"payload".equals(name)) {
           skip(null);
-        } else if (token != JsonToken.VALUE_NULL || decoder.isWrapped) {
+        } else {
           found = outermost(decoder);
         }
       }

@@ -1,0 +1,68 @@
+"""What producers really write: cases as data, each through the commands, on a real broker."""
+
+import contextlib
+import io
+import json
+
+import pytest
+
+from tests.worlds.wire import CASES, Played, registry_of
+from tideline.cli.main import main
+
+NAMES = sorted(path.stem for path in CASES.glob("*.json"))
+QUICK = {
+    *(
+        "02e-key-null-payload",
+        "02h-null-op",
+        "05b-delete-defaults-of-columns",
+        "05g-flattened-delete",
+    ),
+    *("06b-snapshot-text-becomes-boolean", "07b-protobuf-confluent-decimal", "08-long-keys"),
+    *("10d-contexts-same-id-in-the-default", "11-19-24-other-framings", "13a-reference-gone"),
+    *("14b-tombstones-not-null-named", "16a-enum-becomes-string", "18-createtime-minus-one"),
+    *("21c-relative-inner-id", "34-unlisted-field-that-makes-no-column"),
+    *("N1-event-time-connect-first-run", "N2d-nullable-root-that-is-null"),
+}
+"""At least one of each class; the others are slow tests."""
+_WITH_SPARK = ("reading", "tables", "writing")
+
+
+@pytest.fixture
+def command(spark, monkeypatch):
+    """`tideline` in this process, with the tests' Spark."""
+    for module in _WITH_SPARK:
+        monkeypatch.setattr(f"tideline.cli.{module}.watched_spark", lambda stream: spark)
+
+    def call(*arguments):
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+            status = main(list(arguments))
+        return status, said.getvalue()
+
+    return call
+
+
+@pytest.fixture
+def played(harness, command):
+    def play(name):
+        case = json.loads((CASES / f"{name}.json").read_text())
+        with registry_of(case) as registry:
+            world = Played(case, harness, command)
+            world.play(registry)
+        return world
+
+    return play
+
+
+def test_the_quick_cases_are_there():
+    assert set(NAMES) > QUICK
+
+
+@pytest.mark.parametrize(
+    "name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in NAMES]
+)
+def test_a_case_has_the_rows_that_a_careful_user_expects(played, name):
+    world = played(name)
+    found = [d for table in ("typed", "current", "quarantine") for d in world.differences(table)]
+    found += world.unsaid()
+    assert found == [], "\n".join([*found, *map(str, world.said)])
