@@ -191,7 +191,13 @@ def status(state=HEAD, incidents=(), ends=None, decoding=DECODED, folding=EMPTY)
 )
 def test_a_state_says_what_a_person_has_to_know_first(state, incidents, ends, expected):
     """An incident that is decided waits for a run, not for a person."""
-    assert status(state, incidents, ends).state == expected
+    assert status(state, incidents, ends, decoding=Decoding()).state == expected
+
+
+def test_what_is_not_decoded_is_behind():
+    """A decoding that fails each time has no incident."""
+    assert status(HEAD, ends={PLACE: 100}).undecoded > 0
+    assert status(HEAD, ends={PLACE: 100}).state == "behind"
 
 
 def test_lag_is_the_brokers_or_as_the_last_run_saw_it():
