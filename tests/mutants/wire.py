@@ -77,4 +77,10 @@ MUTANTS = (
         "return ref",
         f"{WIRE}[21c-relative-inner-id]",
     ),
+    Mutant(
+        "wire: a file has the table's types",
+        "if kind is not None and not _is_alike(kind, field.type):",
+        "if False:",
+        "tests/unit/test_written_types.py",
+    ),
 )

@@ -80,6 +80,7 @@ from tideline.table.written_files import (
     read_footer,
     refuse_other_count,
 )
+from tideline.table.written_types import refuse_other_types
 from tideline.texts import told
 
 _OF_THE_LOG, _OF_A_DISK = "Kernel error: ", "Kernel error: Io error: "
@@ -412,6 +413,7 @@ class TargetTable:
         with self._reachable():
             added = self._footers(store, change, files)
             standing = list(active_files(table))
+            refuse_other_types(change, columns_of(table), added)
             try:
                 refuse_unwritable(table, self._columns)
                 commit_change(

@@ -97,6 +97,7 @@ class WrittenFile:
         partition: Values of the table's partition columns.
         statistics: What its footer proves, in Delta's form.
         data: The file itself, where it is small: it is to be counted as well.
+        types: Of its columns.
     """
 
     path: str
@@ -105,6 +106,7 @@ class WrittenFile:
     partition: Mapping[str, str | None]
     statistics: Mapping[str, Any]
     data: bytes | None = field(default=None, repr=False, compare=False)
+    types: pa.Schema = field(default=pa.schema([]), repr=False, compare=False)
 
     @property
     def rows(self) -> int:
@@ -163,7 +165,8 @@ def read_footer(
         source = opened if data is None else pa.BufferReader(data)
         footer = pq.ParquetFile(source, pre_buffer=False).metadata
     now_ms = int(datetime.now(UTC).timestamp() * 1000)
-    return WrittenFile(path, size, now_ms, partition, _statistics(footer, partition), data)
+    statistics, types = _statistics(footer, partition), footer.schema.to_arrow_schema()
+    return WrittenFile(path, size, now_ms, partition, statistics, data, types)
 
 
 def in_place(store: PyFileSystem, sizes: Mapping[str, int | None]) -> frozenset[str]:
