@@ -64,9 +64,7 @@ test: setup-tests lint  ## Lint, then all tests but the slow suites, part by par
 	$(BIN)/python -m tests
 
 test-faults: setup-tests  ## Every fault of the catalogue and every crash, as tables; slow tests of other suites
-	$(BIN)/pytest tests/faults -m ""
-	$(BIN)/pytest -m slow tests/unit tests/property tests/dags tests/integration tests/page tests/spark tests/e2e \
-	  tests/simulation/test_rules_out.py tests/simulation/test_ways_out.py
+	$(BIN)/python -m tests.slow
 
 test-connect: setup-tests  ## The Spark suite once more, through a warm Spark Connect server
 	TIDELINE_TEST_SPARK=connect $(BIN)/pytest tests/spark -m ""

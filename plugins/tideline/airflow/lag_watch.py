@@ -81,8 +81,6 @@ class LagWatch:
         self._next: dict[str, float] = {}
         self._errors: Counter[str] = Counter()
         self._told: dict[str, str] = {}
-        # Its connections stay open for days, and it tells each step of each.
-        logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
     def join(self, dag_id: str) -> None:
         """From now on runs of a Dag are asked for."""

@@ -114,6 +114,7 @@ class DetectEarliestReset(StreamOperator):
         if needless:
             # Skipping leaves by an exception, which has no return value to keep.
             context["ti"].xcom_push(key="return_value", value=plan_id)
+            self.log.info("nothing to do for %s: skipped", ", ".join(needless))
             skip_tasks(needless)
         return plan_id
 

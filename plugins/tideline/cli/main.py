@@ -311,5 +311,3 @@ class _ToStderr(logging.StreamHandler[TextIO]):
 def _log_to_stderr(verbose: bool) -> None:
     logging.basicConfig(handlers=[_ToStderr()], level=logging.WARNING, format="%(message)s")
     logging.getLogger("tideline").setLevel(logging.DEBUG if verbose else logging.INFO)
-    # kafka-python logs each broker that does not answer; our message says it once.
-    logging.getLogger("kafka").setLevel(logging.CRITICAL)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -29,6 +30,11 @@ Given = TypeVarTuple("Given")
 Answer = TypeVar("Answer")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+if (_library := logging.getLogger("kafka")).level == logging.NOTSET:
+    # It tells each connection in twenty lines, and each broker that does not answer, which our
+    # message says once. A site that has set a level keeps it.
+    _library.setLevel(logging.CRITICAL)
 
 
 class KafkaCluster:

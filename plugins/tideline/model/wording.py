@@ -33,6 +33,11 @@ def first_few(items: Iterable[object], most: int = 5, separator: str = ", ") -> 
     return f"{separator.join(map(str, every[:most]))}{more}"
 
 
+def how_many(number: int, thing: str) -> str:
+    """How many there are of a thing: `1 partition`, `20,000 offsets`."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
 def shown(value: object, most: int = 80) -> str:
     """A value that somebody gave, as `repr` shows it, but never long and never too deep.
 

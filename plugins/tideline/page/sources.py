@@ -68,8 +68,6 @@ class Sources:
         clusters = Workers("tideline-brokers", _AT_ONCE, _TURN_SECONDS, _MOST_WAITING)
         self._ledgers = Lookout(self._read_ledger, self._pool, _LEDGER_EVERY)
         self._brokers = Lookout(self._observe, clusters, _BROKERS_EVERY)
-        # Each look connects, and kafka-python tells it in twenty lines.
-        logging.getLogger("kafka").setLevel(logging.WARNING)
 
     def names(self) -> set[str]:
         """Names of all streams whose files are accepted."""

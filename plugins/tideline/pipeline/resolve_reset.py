@@ -65,6 +65,8 @@ def resolve_reset(run: RunContext) -> bool:
     granted: dict[Hashable, Decision] = {}
     for _ in range(_TRIES):
         if record.status != "proposed":
+            if not record.resolved:
+                log.info("nothing to resolve")
             return bool(record.resolved)
         state, record = _resolve_found(run, state, record, granted)
     raise ServiceAway("the log moves faster than decisions can be carried out; try again")

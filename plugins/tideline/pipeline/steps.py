@@ -35,6 +35,7 @@ from tideline.model.incident import Finding
 from tideline.model.plan import BatchPlan, VerifiedRange
 from tideline.model.run import PartitionEvidence, RunRecord, TableCommit
 from tideline.model.verdicts import GAP_CLASSES
+from tideline.model.wording import first_few, how_many
 from tideline.pipeline.decisions import accept_gaps
 from tideline.pipeline.freezing import freeze_backfill, freeze_live, keep_headroom
 from tideline.pipeline.proposing import stable_proposal
@@ -57,6 +58,11 @@ def plan_offset_ranges(run: RunContext) -> RunRecord:
     state, record = run.snapshot()
     if record is None or record.status == "proposed" or record.is_to_replan:
         _, record = replan(run, state, record)
+    planned = record.plan or record.proposal
+    ranges = planned.ranges if planned is not None else ()
+    offsets = sum(len(r.offsets) for r in ranges)
+    partitions = how_many(len(ranges), "partition")
+    log.info("to read: %s of %s", how_many(offsets, "offset"), partitions)
     return record
 
 
@@ -146,6 +152,10 @@ def verify_ranges(run: RunContext) -> tuple[TableCommit, tuple[VerifiedRange, ..
     if (commit, counted.verified) != (record.table_commit, record.verified):
         _keep(run, state, record, counted.evidence, commit, counted.verified)
     reach("verify:verified")
+    rows = sum(v.rows for v in counted.verified)
+    offsets = sum(len(v.planned.offsets) for v in counted.verified)
+    told = (how_many(rows, "row"), how_many(offsets, "planned offset"), commit.version)
+    log.info("verified: %s for %s, table version %s", *told)
     return commit, counted.verified
 
 
@@ -245,4 +255,7 @@ def advance_offsets(run: RunContext) -> RunRecord:
     if (closed := run.record_in(state)) is None:
         raise StreamBusy("the ledger was put back while this run advanced; run again")
     name_tables(run, "raw")
+    landed = [f"{r.topic_partition}: {r.start_offset:,} -> {r.end_offset:,}" for r in plan.ranges]
+    is_live = run.request.lane == "live"
+    log.info("%s: %s", "next offsets" if is_live else "landed", first_few(landed))
     return closed
