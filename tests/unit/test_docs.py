@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from functools import cache
 from pathlib import Path
 
 import pytest
 
 from tests.mutants import MUTANTS
+from tideline import __version__
+from tideline.stream.files import read_stream
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "plugins/tideline"
@@ -192,7 +195,44 @@ def test_no_page_puts_a_password_on_a_command_line():
         assert not re.search(r"--conn-(uri|password|json)\b", page.read_text()), page
 
 
-def test_the_readme_names_every_spark_application():
-    (listed,) = re.findall(r"^spark_jobs/ +(.+): the Spark", (ROOT / "README.md").read_text(), re.M)
+def test_contributors_find_every_spark_application():
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    (listed,) = re.findall(r"^spark_jobs/ +(.+): the Spark", text, re.M)
     programs = {file.name for file in (ROOT / "spark_jobs").glob("*.py")}
     assert programs == {*listed.split(", ")}
+
+
+README = (ROOT / "README.md").read_text()
+
+
+def test_the_readme_s_stream_file_is_one(tmp_path):
+    (text,) = re.findall(r"```yaml\n(.+?)```", README, re.S)
+    (tmp_path / "orders.yaml").write_text(text)
+    stream = read_stream(tmp_path / "orders.yaml")
+    assert stream.decode is not None
+    assert stream.current is not None
+
+
+def test_the_readme_names_every_dag_of_the_operations():
+    text = (PACKAGE / "airflow" / "dags.py").read_text()
+    listed = text[text.index("OPERATIONS: Mapping") :]
+    known = set(re.findall(r'^    "(tideline_\w+)": ', listed, re.M))
+    assert set(re.findall(r"`(tideline_\w+)`", README)) == known
+
+
+def test_the_readme_s_versions_are_those_of_the_package():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    low, high = re.findall(r"3\.(\d+)", project["requires-python"])
+    assert f"| Python | 3.{low} to 3.{int(high) - 1} |" in README
+    bounds = {re.split(r"[=<>]", d)[0]: d for d in project["dependencies"]}
+    assert (
+        f"| Airflow | {re.findall(r'>=([0-9.]+)', bounds['apache-airflow'])[0]} and newer |"
+        in README
+    )
+    assert f"| Spark | {re.findall(r'==([0-9]+[.][0-9]+)', bounds['pyspark'])[0]}: " in README
+    assert f"tideline-{__version__}-py3-none-any.whl" in README
+    assert project["license"].replace("-", " ") in README
+
+
+def test_the_readme_is_read_in_a_minute():
+    assert len(README.splitlines()) <= 90
