@@ -44,7 +44,7 @@ def test_three_clicks_from_the_list_to_a_decision(visitor, halted):
     expect(shown).to_contain_text("go on at the log start")
     click(shown.get_by_role("button", name="accept_loss"))
     page.keyboard.type("they were tests")  # the field has the focus
-    click(shown.get_by_role("button", name="Record accept_loss"))
+    click(shown.get_by_role("button", name="Accept the loss of at most 148,300 records"))
     expect(shown).to_contain_text("Recorded; the next run carries it out.")
     form = {"stream": "orders", "incident": "incident-31", "choice": "accept_loss"}
     conf = {**form, "reason": "they were tests"}
@@ -65,7 +65,8 @@ def test_a_refresh_keeps_what_is_written_and_the_decision_is_shown(visitor, halt
     halted.page = halted.orders(incidents=(first.model_copy(update=decided), *others))
     visitor.refreshed(page)
     expect(card(page)).to_contain_text("accept_loss by ann")
-    expect(card(page)).to_contain_text("The next run carries it out; or trigger one: orders")
+    told = "Decided; waits for a run. The next scheduled run carries the decision out"
+    expect(card(page)).to_contain_text(f"{told}; or trigger one: orders")
     expect(card(page).locator("form")).to_have_count(0)
 
 
@@ -112,7 +113,7 @@ def test_without_a_reason_nothing_is_sent(visitor, halted):
     page = visitor.stream()
     card(page).get_by_role("button", name="accept_loss").click()
     page.keyboard.type("  ")
-    card(page).get_by_role("button", name="Record accept_loss").click()
+    card(page).get_by_role("button", name="Accept the loss of at most 148,300 records").click()
     expect(card(page).get_by_label("Why")).to_be_focused()
     assert halted.sent == []
 

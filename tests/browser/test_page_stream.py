@@ -243,3 +243,25 @@ def test_narrow(visitor, width):
     expect(page.locator(".rundetails")).to_contain_text("47 s")
     inner, scroll = page.evaluate("[window.innerWidth, document.documentElement.scrollWidth]")
     assert scroll <= inner
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_an_incident_stands_first(visitor, width):
+    """Whoever is on call reads what happened before any figure; four facts, and the rest folded."""
+    page = visitor.stream(width=width)
+    shown = page.locator(".incident.open").first
+    expect(shown).to_be_visible()
+    assert shown.bounding_box()["y"] < 200
+    facts = page.locator("#facts > .body > dl > .fact")
+    assert [*facts.locator("dt").all_inner_texts()][:4] == [
+        "Lag",
+        "Oldest unread",
+        "Headroom",
+        "Last landed run",
+    ]
+    more = page.locator("details.more")
+    expect(more.get_by_text("Cluster", exact=True)).to_be_hidden()
+    more.locator("summary").click()
+    expect(more.get_by_text("Cluster", exact=True)).to_be_visible()
+    visitor.refreshed(page)
+    expect(more.get_by_text("Cluster", exact=True)).to_be_visible()

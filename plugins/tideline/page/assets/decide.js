@@ -6,9 +6,11 @@
 import * as api from "./api.js";
 import { announce, h } from "./dom.js";
 import { plural } from "./format.js";
+import { mostAtStake } from "./stakes.js";
 import { airflowLink } from "./links.js";
 
 const DAG = "tideline_resolve";
+const LOSES = "accept_loss";
 const ASK_MS = 1_000;
 const PATIENCE = 60; // how often a run is asked for before the reader is sent to it
 
@@ -50,7 +52,7 @@ function button(one, choice, meaning, draft, change) {
     document.getElementById(`reason-${one.id}`).focus();
   };
   return h("div", { class: "way", "data-key": choice },
-    h("button", { type: "button", "aria-pressed": String(draft.choice === choice), disabled: draft.told === "sending", onclick: choose }, choice),
+    h("button", { type: "button", class: choice === LOSES ? "danger" : null, "aria-pressed": String(draft.choice === choice), disabled: draft.told === "sending", onclick: choose }, choice),
     h("span", { class: "dim" }, meaning));
 }
 
@@ -62,7 +64,14 @@ function reason(one, page, draft) {
       h("label", { for: id }, "Why; kept in the ledger"),
       h("input", { id, name: "reason", required: true, maxlength: 2000, pattern: ".*\\S.*", autocomplete: "off" })),
     others > 0 && h("label", { class: "alike" }, h("input", { type: "checkbox", name: "alike" }), `and ${plural(others, "other")} of ${one.topic ?? "the stream"} of this class`),
-    h("button", { type: "submit", class: "main", disabled: draft.told === "sending" }, `Record ${draft.choice}`));
+    h("button", { type: "submit", class: draft.choice === LOSES ? "main danger" : "main", disabled: draft.told === "sending" }, asked(one, draft.choice)));
+}
+
+/** What the button says: a decision that gives records up says how many. */
+function asked(one, choice) {
+  if (choice !== LOSES) return `Record ${choice}`;
+  const most = mostAtStake(one);
+  return most ? `Accept the loss of at most ${plural(most, "record")}` : "Accept the loss";
 }
 
 function alike(one, page) {

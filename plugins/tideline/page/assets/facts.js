@@ -4,7 +4,7 @@
  */
 import { curve, headroomBar, trend } from "./bars.js";
 import { h, update } from "./dom.js";
-import { NOTHING, count, duration, middle, runName, short, time } from "./format.js";
+import { NOTHING, count, duration, middle, plural, runName, short, time } from "./format.js";
 import { lag } from "./list_columns.js";
 import { STATES, stateBadge, stateOf } from "./states.js";
 
@@ -19,36 +19,64 @@ const PHASES = {
 };
 
 /**
+ * The stream's name, its state, and where its records go.
  * @param {Element} body
  * @param {Object} page StreamPage
  */
-export function showFacts(body, page) {
-  const { status } = page;
+export function showHeadline(body, page) {
   const state = stateOf(page);
   update(
     body,
     h("div", { class: "headline" }, h("h1", {}, page.stream), stateBadge(state), h("span", { class: "dim" }, STATES[state].hint)),
     h("p", { class: "flow" }, h("code", {}, page.topics), h("span", { "aria-label": "lands in" }, " → "), h("code", {}, page.table)),
+  );
+}
+
+/**
+ * Four facts and whatever is wrong; the others are folded.
+ * @param {Element} body
+ * @param {Object} page StreamPage
+ */
+export function showFacts(body, page) {
+  const { status } = page;
+  const others = allOthers(page);
+  const wrong = others.filter(({ isWrong }) => isWrong);
+  const folded = others.filter(({ isWrong }) => !isWrong);
+  update(
+    body,
     h("dl", { class: "facts" },
       fact("Lag", lag(status), "unread offsets"),
-      fact("Oldest unread", time(status?.oldest_unread_at, "age"), "its age"),
+      fact("Oldest unread", time(status?.oldest_unread_at, "age"), "age of the oldest unread record"),
       fact("Headroom", headroomBar(status?.headroom_seconds, page.retention_seconds), "until retention reaches an unread record"),
       fact("Last landed run", run(status), status?.last_run ? `table version ${count(status.last_landed_version)}` : "none yet"),
-      status?.run_seconds && fact("It took", duration(total(status.run_seconds)), phases(status.run_seconds)),
-      page.days.length > 1 && fact("Lag by day", trend(page.days, "unread", short, Math.max), "the most that a run has found unread"),
-      page.days.length > 1 && fact("Headroom by day", trend(page.days, "headroom_seconds", duration, Math.min), "the least that retention had left of it"),
-      fact("An average day", curve(page.days), "filled: rows; line: bytes"),
-      status?.undecoded !== null && status && fact("Not decoded", count(status.undecoded), "landed offsets without a typed row"),
-      status && Object.keys(status.expectations).length > 0 && fact("Fail expectations", ...failures(status.expectations)),
-      status && status.names.length > 0 && fact("Names", names(status.names), "in a catalog"),
-      status?.erasures?.length > 0 && fact("Erasures", erasures(status.erasures), "by key; files of older versions go then"),
-      status?.current && fact("Current table", count(status.current.rows), current(status.current)),
-      fact("Partitions", count(status?.partitions), page.schedule ? `runs: ${page.schedule}` : "no schedule: runs by hand"),
-      fact("Cluster", cluster(page.cluster_id), versions(page)),
-      fact("Ledger asked", look(page.ledger), page.ledger.problem ? "it does not answer now" : "answers"),
-      fact("Brokers asked", look(page.brokers), page.brokers.problem ? "they do not answer now" : "at most once in ten seconds"),
-    ),
+      wrong.map(({ shown }) => shown)),
+    h("details", { class: "more", "data-key": "more facts" },
+      h("summary", {}, plural(folded.length, "more fact")),
+      h("dl", { class: "facts" }, folded.map(({ shown }) => shown))),
   );
+}
+
+/** Each with whether a reader has to see it at once. */
+function allOthers(page) {
+  const { status, days } = page;
+  const made = [];
+  const add = (isThere, isWrong, ...told) => isThere && made.push({ isWrong: Boolean(isWrong), shown: fact(...told) });
+  const failed = status ? Object.entries(status.expectations) : [];
+  add(status?.undecoded != null, status?.undecoded > 0, "Not decoded", count(status?.undecoded), "landed offsets without a typed row");
+  add(failed.length, failed.some(([, rows]) => rows > 0), "Failed expectations", ...(failed.length ? failures(status.expectations) : []));
+  add(status?.names.length, status?.names.some(({ finding }) => finding), "Names", status?.names.length && names(status.names), "in a catalog");
+  add(status?.erasures?.length, status?.erasures?.some(({ overdue }) => overdue), "Erasures", status?.erasures?.length && erasures(status.erasures), "by key; files of older versions go then");
+  add(status?.current, status?.current?.unproven_since, "Current table", count(status?.current?.rows), status?.current && current(status.current));
+  add(true, page.ledger.problem, "Ledger asked", look(page.ledger), page.ledger.problem ? "does not answer now" : "answers");
+  add(true, page.brokers.problem, "Brokers asked", look(page.brokers), page.brokers.problem ? "do not answer now" : "at most once in ten seconds");
+  add(status?.run_seconds, false, "Duration of the last run", status?.run_seconds && duration(total(status.run_seconds)), status?.run_seconds && phases(status.run_seconds));
+  add(days.length > 1, false, "Lag by day", trend(days, "unread", short, Math.max), "the most that a run found unread");
+  add(days.length > 1, false, "Headroom by day", trend(days, "headroom_seconds", duration, Math.min), "the least that a run found left");
+  add(days.length, false, "An average day", curve(days), "filled: rows; line: bytes");
+  add(true, false, "Partitions", count(status?.partitions), page.schedule ? `runs: ${page.schedule}` : "no schedule: runs by hand");
+  add(true, false, "Cluster", cluster(page.cluster_id), "cluster id");
+  add(true, false, "Table", versions(page), "raw table");
+  return made;
 }
 
 function fact(name, value, note) {
@@ -81,8 +109,8 @@ function failures(expectations) {
   const failed = known.filter(([, rows]) => rows > 0);
   if (!failed.length) return ["none", `of ${count(known.length)}, in the newest decoding`];
   const [[name, rows], ...others] = failed;
-  const more = others.slice(0, 4).map(([other, number]) => `, ${count(number)} ${other}`);
-  return [h("span", { class: "over" }, count(rows)), `${name}${more.join("")}: rows of the newest decoding`];
+  const more = others.slice(0, 4).map(([other, number]) => `${count(number)} ${other}, `);
+  return [h("span", { class: "over" }, `${count(rows)} ${name}`), `${more.join("")}rows of the newest decoding`];
 }
 
 /** Changes to fold, the last fold, and what no fold can know. */
@@ -105,7 +133,7 @@ function cluster(id) {
 }
 
 function versions(page) {
-  return page.table_version === null ? "table not yet made" : `table version ${count(page.table_version)}`;
+  return page.table_version === null ? "not yet made" : `version ${count(page.table_version)}`;
 }
 
 function look({ asked_at, problem }) {

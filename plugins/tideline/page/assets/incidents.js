@@ -6,18 +6,19 @@ import { answerForm, isChosenHere } from "./decide.js";
 import { h, update } from "./dom.js";
 import { count, exact, plural, range, time } from "./format.js";
 import { airflowLink, runbookLink } from "./links.js";
+import { mostAtStake } from "./stakes.js";
 import { badge } from "./states.js";
 
 /** @param {Element} body @param {Object} page StreamPage @param {() => void} refresh Ask the ledger anew. */
 export function showOpen(body, page, refresh) {
   const again = () => showOpen(body, page, refresh);
-  update(body, page.incidents.map((one) => h("article", { class: "incident open", "data-key": one.id, "aria-label": `${one.id}: ${one.class}` },
+  update(body, page.incidents.map((one) => h("article", { class: `incident open ${one.decision ? "decided" : ""}`, "data-key": one.id, "aria-label": `${one.id}: ${one.class}` },
     h("div", { class: "title" }, title(one), h("span", { class: "dim" }, "open since ", time(one.opened_at))), details(one, page),
     one.decision ? carriedOut(page) : answerForm(one, page, again, refresh))));
 }
 
 function carriedOut(page) {
-  const now = page.schedule ? "The next run carries it out; or trigger one: " : "The next run carries it out. There is no schedule, so trigger one: ";
+  const now = page.schedule ? "Decided; waits for a run. The next scheduled run carries the decision out; or trigger one: " : "Decided; waits for a run. There is no schedule, so trigger one: ";
   return h("p", { class: "answerway" }, now, airflowLink(`dags/${encodeURIComponent(page.dag_id)}`, page.dag_id));
 }
 
@@ -30,7 +31,8 @@ export function showClosed(body, incidents, more, page) {
 }
 
 function title(one) {
-  const kind = one.closed_at ? badge(one.class, "dim") : badge(one.class, "bad", "■");
+  const tone = one.decision ? "warn" : "bad";
+  const kind = one.closed_at ? badge(one.class, "dim") : badge(one.class, tone, "■");
   return [kind, h("b", {}, place(one)), h("span", { class: "id" }, one.id)];
 }
 
@@ -58,7 +60,7 @@ function details(one, page) {
       one.topic_id && fact("Topic id", h("span", { class: "id" }, one.topic_id)),
       fact("Run", run(one, page)),
     ),
-    one.closed_at === null && h("p", { class: "next" }, h("b", {}, "Next: "), sentence(one.next_step)),
+    one.closed_at === null && !one.decision && h("p", { class: "next" }, h("b", {}, "Next: "), sentence(one.next_step)),
     h("p", { class: "runbook" }, h("b", {}, "Runbook: "), runbookLink(page.docs, one.runbook, one.class)),
   ];
 }
@@ -78,7 +80,7 @@ function stake(one) {
   const between = one.lost_from && one.lost_until ? [", written between ", exactly(one.lost_from), " and ", exactly(one.lost_until)] : null;
   const parts = one.intervals.length > 1 ? ` in ${plural(one.intervals.length, "interval")}: ${intervals(one.intervals)}` : "";
   if (known) {
-    const most = plural(one.offsets_at_stake ?? one.lost_end - one.lost_start, "record");
+    const most = plural(mostAtStake(one), "record");
     return [h("b", {}, range(one.lost_start, one.lost_end)), `: at most ${most}`, parts, between];
   }
   if (one.offsets_at_stake) return [`at most ${plural(one.offsets_at_stake, "record")}`, parts, between];

@@ -6,7 +6,7 @@ import * as api from "./api.js";
 import { showActions } from "./actions.js";
 import { announce, h, update } from "./dom.js";
 import { buildExplain } from "./explain.js";
-import { showFacts } from "./facts.js";
+import { showFacts, showHeadline } from "./facts.js";
 import { showClosed, showOpen } from "./incidents.js";
 import { doubtNotice, errorNotice, lookNotice, notice, showNotices } from "./notices.js";
 import { buildPartitions } from "./partitions.js";
@@ -41,6 +41,7 @@ function explainAt(view) {
 }
 
 function buildPage() {
+  const headline = h("header", { class: "stream", hidden: true });
   const made = {
     facts: section("facts", "At a glance"),
     open: section("open", "Open incidents"),
@@ -54,13 +55,14 @@ function buildPage() {
   const loading = h("p", { class: "loading" }, "Loading…");
   document.getElementById("main").replaceChildren(
     loading,
-    made.facts.whole,
+    headline,
     made.open.whole,
+    made.facts.whole,
     h("div", { class: "columns" },
       h("div", { class: "wide" }, made.coverage.whole, made.partitions.whole, made.runs.whole, made.closed.whole),
       h("aside", { "aria-label": "Do and explain" }, made.actions.whole, made.explain.whole)),
   );
-  return { loading, parts: Object.fromEntries(Object.entries(made).map(([id, { body }]) => [id, body])) };
+  return { loading, headline, parts: Object.fromEntries(Object.entries(made).map(([id, { body }]) => [id, body])) };
 }
 
 async function load(view) {
@@ -91,6 +93,8 @@ function showPage(view, page) {
   if (before && before !== stateOf(page)) announce(`${page.stream}: ${STATES[stateOf(page)].label}`);
   view.page = page;
   view.at = new Date().toISOString();
+  showHeadline(view.headline, page);
+  view.headline.hidden = false;
   showFacts(view.parts.facts, page);
   reveal(view.parts.facts);
   showOpen(view.parts.open, page, view.refresh);
