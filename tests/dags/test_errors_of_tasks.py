@@ -3,7 +3,6 @@
 import pytest
 
 from tideline.errors import AccessRefused, ServiceAway
-from tideline.model.incident import error_entry
 
 
 @pytest.mark.parametrize(
@@ -18,4 +17,5 @@ def test_a_failed_task_names_the_runbook_s_entry(error, raised):
 
     with pytest.raises(getattr(exceptions, raised)) as failed, translated_errors():
         raise error("broker:9092: no answer")
-    assert str(failed.value) == f"broker:9092: no answer\nrunbook: {error_entry(error)}"
+    runbook = f"tideline help {error.__name__.lower()}"
+    assert str(failed.value) == f"broker:9092: no answer\nrunbook: {runbook}"

@@ -10,8 +10,10 @@ from devstack.reference.entries import PROSE
 from tests.worlds.build import ID, NOW
 from tideline.airflow import approval
 from tideline.cli import reading as command
+from tideline.cli.helping import GROUPS
+from tideline.cli.main import build_parser, main
 from tideline.cli.output import Output
-from tideline.errors import ResetDetected, TidelineError
+from tideline.errors import BadInput, ResetDetected, StreamFileError, TidelineError
 from tideline.model.incident import Finding, Incident, class_entry, entries_for, error_entry
 from tideline.model.verdicts import VERDICTS
 from tideline.rules.incidents import where_to_read
@@ -86,13 +88,30 @@ def test_a_halted_run_names_the_classes_of_its_incidents_once():
     assert entries_for(ResetDetected("empty", incidents=())) == (error_entry(ResetDetected),)
 
 
+def test_help_lists_each_command_once():
+    (commands,) = (a for a in build_parser()._actions if isinstance(a.choices, dict))
+    listed = [name for names in GROUPS.values() for name in names]
+    assert sorted(listed) == sorted(commands.choices)
+    text = build_parser().format_help()
+    assert [line for line in text.splitlines() if len(line) > 100] == []
+
+
+def test_help_names_what_was_meant(capsys):
+    assert main(["help", "retention_los"]) == 2
+    assert "did you mean retention_loss?" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("cls", tree())
 def test_a_command_that_fails_names_its_entry(cls, capsys):
     """On standard error, behind the message; and in the JSON."""
     Output(as_json=False).error(cls("orders-0: gone"))
     said = capsys.readouterr().err
-    assert said == f"orders-0: gone\nrunbook: {error_entry(cls)}\n"
-    assert text_of(said.split()[-1])
+    if cls in (BadInput, StreamFileError):  # whose message says all
+        assert said == "orders-0: gone\n"
+    else:
+        assert said == f"orders-0: gone\nrunbook: tideline help {cls.__name__.lower()}\n"
+        assert main(said.splitlines()[1].split()[2:]) == 0
+        assert capsys.readouterr().out.startswith(f"{cls.__name__}\n\n*Error, ")
     Output(as_json=True).error(cls("orders-0: gone"))
     assert f'"runbook": ["{error_entry(cls)}"]' in capsys.readouterr().out
 
@@ -102,7 +121,7 @@ def test_an_incident_names_its_entry_wherever_it_is_shown(kind):
     """`tideline incident`, and Airflow's form."""
     known = incident(kind)
     assert command._lines([], [known])[-1] == f"  {where_to_read(known)}"
-    assert where_to_read(known) == f"Runbook: {class_entry(kind)}"
+    assert where_to_read(known) == f"Runbook: tideline help {kind}"
     assert f"- runbook: {class_entry(kind)}\n" in approval.body_for([known])
     assert text_of(class_entry(kind))
 

@@ -35,7 +35,7 @@ from tideline.launch.target import connect_url, spark_master
 from tideline.model.addresses import bucket_of, is_in_object_store, store_of
 from tideline.model.catalog import TableName
 from tideline.model.erasing import untold_text
-from tideline.model.incident import entries_for
+from tideline.model.incident import entries_for, help_on
 from tideline.model.observation import Observation, TableObservation
 from tideline.model.offsets import OffsetRange, TopicPartition
 from tideline.model.request import RunRequest
@@ -115,7 +115,7 @@ def _shown(line: _Line) -> str:
     text = f"{mark} {where}{line.what} {line.place}: {line.text} ({duration_text(line.seconds)})"
     if line.error is None:
         return text
-    return f"{text}\n        runbook: {', '.join(entries_for(line.error))}"
+    return f"{text}\n        runbook: {help_on(*entries_for(line.error))}"
 
 
 def _shape(line: _Line) -> DiagnosisLine:

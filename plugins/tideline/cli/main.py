@@ -15,6 +15,7 @@ from typing import Any, TextIO
 from tideline import __version__
 from tideline.cli import doctor as doctors
 from tideline.cli import erasing, fleets, reading, starting, tables, validating, writing
+from tideline.cli.helping import EXAMPLES, show_entries, whole_help
 from tideline.cli.output import Output
 from tideline.errors import TidelineError
 from tideline.model.addresses import STORES
@@ -48,6 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         output.error(error)
         return error.exit_code
     except KeyboardInterrupt:
+        print(_INTERRUPTED, file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader of our output has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -57,6 +59,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         output.error(TidelineError(f"a bug of Tideline: {type(error).__name__}: {error}"))
         return 1
     return status
+
+
+_INTERRUPTED = (
+    "interrupted: nothing is half done. A position moves only after its rows are in the table and"
+    " counted; the same command again finishes what this one has begun"
+)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -71,14 +79,22 @@ class _Parser(argparse.ArgumentParser):
             text = f"got {shown(str(value))}{near}\n`tideline --help` lists the commands"
         raise argparse.ArgumentError(action, text)
 
+    def format_help(self) -> str:
+        """Of the whole program, commands by what people do; of a command, as ever."""
+        commands = [a for a in self._actions if isinstance(a, argparse._SubParsersAction)]
+        if not commands:
+            text: str = super().format_help()
+            return text
+        texts = {action.dest: str(action.help) for action in commands[0]._choices_actions}
+        return whole_help(self.prog, str(self.description), texts)
+
 
 def build_parser() -> argparse.ArgumentParser:
     """The whole command line."""
     parser = _Parser(
         prog="tideline",
         description="Land Kafka topics in Delta tables, in bounded and verified batches.",
-        epilog="exit status: 0 done or nothing to do, 1 a bug of Tideline, 2 bad input,"
-        " 3 halted by a finding, 4 try later, 5 verification failed, 6 audit not clean",
+        epilog=EXAMPLES,
     )
     parser.add_argument("--version", action="version", version=f"tideline {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -103,7 +119,7 @@ def build_parser() -> argparse.ArgumentParser:
         command.add_argument("--stream", metavar="NAME", help=text)
         return command
 
-    # In the order in which `tideline --help` lists them.
+    # `helping.GROUPS` has the order in which `tideline --help` lists them.
     init = add("init", starting.init, "write a stream file; ask the cluster for its topics")
     init.add_argument("file", metavar="FILE", help="to write, as in orders.yaml")
     init.add_argument("--connection", default="kafka_default", metavar="ID", help="of Kafka")
@@ -144,6 +160,10 @@ def build_parser() -> argparse.ArgumentParser:
     fetch.add_argument("--s3a", dest="stores", action="append_const", const="s3a", help=text)
     text = "copy them into this folder, for TIDELINE_SPARK_JARS"
     fetch.add_argument("--into", metavar="FOLDER", help=text)
+    text = "what an incident or an error means, and what to do"
+    entry = commands.add_parser("help", help=text, description=getdoc(show_entries))
+    entry.add_argument("names", nargs="*", metavar="NAME", help="as in retention_loss")
+    entry.set_defaults(answer=show_entries, parser=entry, output="table", verbose=False)
     add("demo", starting.demo, "land sample events with a real broker, Airflow and Spark")
     return parser
 
@@ -172,11 +192,13 @@ def _add_run_commands(add: AddCommand) -> None:
     fold.add_argument("--buckets", type=int, metavar="N", help=text)
     text = "fold every bucket anew: what stands in the table counts for nothing"
     either.add_argument("--anew", action="store_true", help=text)
-    text = "rows that a later snapshot has not read again: list them, then have them be gone"
+    text = "list rows that a newer snapshot no longer contains, then delete them"
     sweep = add("sweep", tables.sweep, text)
     text = "how many were listed; without it nothing is changed"
     sweep.add_argument("--rows", type=int, metavar="N", help=text)
-    current = add("current", tables.current_view, "a query of the rows of now, for an engine")
+    current = add(
+        "current", tables.current_view, "print SQL that returns the latest row of each key"
+    )
     current.add_argument(
         "--sql", required=True, choices=("spark", "duckdb", "trino"), help="whose SQL"
     )
@@ -208,7 +230,7 @@ def _add_record_commands(add: AddCommand) -> None:
 
 
 def _add_decision_commands(add: AddCommand) -> None:
-    text = "show open incidents, or one: what was found, what is at stake, what may be done"
+    text = "show open incidents: what was found, what is at stake, what may be done"
     incident = add("incident", reading.incident, text)
     incident.add_argument("id", nargs="?", metavar="ID")
     resolve = add("resolve", reading.resolve, "decide about an incident")

@@ -111,7 +111,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
     if options.parallel is not None:
         raise BadInput(f"--parallel: got {options.parallel}; allowed only with a fleet file")
     stream = read_stream(options.file, options.stream)
-    run_id = options.run_id or new_run_id()
+    run_id, began = options.run_id or new_run_id(), datetime.now(UTC)
     request = _request(options)
     folding = Folding()
     try:
@@ -127,6 +127,11 @@ def run(options: argparse.Namespace, output: Output) -> int:
     summary = "nothing to do"
     if record.superseded_by is not None:
         summary = f"nothing to do: superseded by {record.superseded_by}"
+    elif record.status == "nothing_to_do" and record.updated_at < began:
+        summary = (
+            f"nothing to do: run {run_id} has ended before, with nothing to read; to read what is"
+            " new, leave --run-id out or give another id"
+        )
     elif record.table_commit is not None:
         summary = (
             f"done: {answer.rows:,} rows ({size_text(record.table_commit.bytes)}), table version"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
-from tideline.errors import TidelineError
+from tideline.errors import BadInput, StreamFileError, TidelineError
 from tideline.model.offsets import CoordinateRange, Intervals, PlannedRange, TopicPartition, total
 from tideline.model.verdicts import VERDICTS, FindingClass, valid_choices
 from tideline.model.wording import first_few
@@ -330,5 +330,15 @@ def entries_for(error: TidelineError) -> tuple[str, ...]:
 
 
 def with_entries(error: TidelineError) -> str:
-    """The error's message, and a line that says where to read on."""
-    return f"{error.message}\nrunbook: {', '.join(entries_for(error))}"
+    """The error's message, and a line that says where to read on.
+
+    Bad input has no such line: its message says all that the runbook could.
+    """
+    if type(error) in (BadInput, StreamFileError):
+        return error.message
+    return f"{error.message}\nrunbook: {help_on(*entries_for(error))}"
+
+
+def help_on(*entries: str) -> str:
+    """The command that prints entries of the runbook, also where no pages are installed."""
+    return " ".join(("tideline help", *(entry.partition("#")[2] for entry in entries)))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from tideline.model.incident import Finding, Incident, class_entry
+from tideline.model.incident import Finding, Incident, class_entry, help_on
 from tideline.model.offsets import (
     CoordinateRange,
     intersect,
@@ -154,7 +154,7 @@ def grouped(incidents: Iterable[Incident]) -> list[tuple[Incident, ...]]:
 
 def where_to_read(incident: Incident) -> str:
     """The runbook's entry: what to look at, and how to see that it is over."""
-    return f"Runbook: {class_entry(incident.finding.kind)}"
+    return f"Runbook: {help_on(class_entry(incident.finding.kind))}"
 
 
 def affected_versions(
