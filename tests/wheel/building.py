@@ -12,7 +12,10 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PREVIOUS = "0.1.0"
 _FOLDERS = ("plugins", "spark_jobs")
-_FILES = ("pyproject.toml", "LICENSE", "docs/install.md", "docs/stream.schema.json")
+_FILES = (
+    *("pyproject.toml", "LICENSE", "docs/install.md", "docs/stream.schema.json"),
+    "docs/incidents-and-errors.md",
+)
 _BUILD = "from setuptools.build_meta import build_wheel; build_wheel('dist')"
 
 
