@@ -13,6 +13,7 @@ from pathlib import Path
 from devstack.airflow_services import EmbeddedAirflow
 from devstack.broker import Broker
 from devstack.process import Server
+from devstack.sample import ProducerLog
 from tideline.contract.answers import StackFile, StackProcess
 from tideline.errors import BadInput, TidelineError
 from tideline.launch.local_driver import end_drivers
@@ -153,8 +154,12 @@ def _runtime(folder: Path) -> dict[str, str]:
     return {"TIDELINE_RUNTIME": str(runtime)} if len(os.fsencode(runtime)) < 80 else {}
 
 
+SAMPLES = {"orders": 20_000, "clicks": 1_000, "payments": 1_000}
+"""Topics to look around with, and how many records each has."""
+
+
 def up(root: Path) -> None:
-    """Start a stack in `root/.stack`, write `root/.stack.json`, print how to use it.
+    """Start a stack with sample topics in `root/.stack`, write `.stack.json`, say how to use it.
 
     Raises:
         BadInput: There is a `.stack.json` already, or the stack cannot be built or started.
@@ -167,10 +172,15 @@ def up(root: Path) -> None:
             " first"
         )
     stack = Stack.build(root / ".stack").start()
+    log = ProducerLog(stack.broker.bootstrap_servers)
+    for topic, records in SAMPLES.items():
+        log.create_topic(topic, partitions=3)
+        log.produce(topic, records)
     facts_file.touch(mode=0o600)
     facts_file.write_text(json.dumps(stack.facts().data(), indent=2) + "\n")
     print(f"Airflow  {stack.airflow.url}  (user {stack.airflow.username}, see .stack.json)")
-    print(f"Kafka    {stack.broker.bootstrap_servers}")
+    topics = ", ".join(f"{topic} ({records:,} records)" for topic, records in SAMPLES.items())
+    print(f"Kafka    {stack.broker.bootstrap_servers}: {topics}")
     print(f"Streams  {stack.streams}: put a stream file there and unpause its Dag.")
     print("         `make down` removes this folder. For the command line:")
     print(f"         export AIRFLOW_CONN_KAFKA_DEFAULT='{stack.kafka_connection}'")
