@@ -49,8 +49,8 @@ MUTANTS = (
     ),
     Mutant(
         "wire: an id beside a header is not asked for",
-        "F.when(_header_of_others(part).isNull(), head)",
-        "head",
+        "is_framed & (number <= _LARGEST_ID) & _header_of_others(part).isNull()",
+        "is_framed & (number <= _LARGEST_ID)",
         f"{WIRE}[11-19-24-other-framings]",
     ),
     Mutant(

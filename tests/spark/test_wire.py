@@ -3,11 +3,15 @@
 import contextlib
 import io
 import json
+from dataclasses import replace
 
 import pytest
 
 from tests.worlds.wire import CASES, Played, registry_of
 from tideline.cli.main import main
+from tideline.model.decoding import DECODER_FORM
+from tideline.stream.files import read_stream
+from tideline.wiring import open_ledger
 
 NAMES = sorted(path.stem for path in CASES.glob("*.json"))
 QUICK = {
@@ -66,3 +70,26 @@ def test_a_case_has_the_rows_that_a_careful_user_expects(played, name):
     found = [d for table in ("typed", "current", "quarantine") for d in world.differences(table)]
     found += world.unsaid()
     assert found == [], "\n".join([*found, *map(str, world.said)])
+
+
+def test_texts_of_a_former_version_are_made_anew(played, command, harness):
+    """Its decoder took a root that is a record or null for a single value: rows of nulls."""
+    world = played("N2-avro-nullable-root")
+    ledger = open_ledger(read_stream(world.file))
+    wrapped = {"type": "record", "name": "reader", "namespace": "tideline"}
+    whole = [["null", {"type": "record", "name": "tideline.value_", "fields": []}]]
+    old = json.dumps(wrapped | {"fields": [{"name": "value", "type": whole[0]}]})
+
+    def former(state):
+        (part,) = state.decoding.parts
+        writers = tuple(replace(w, text=old) for w in part.writers)
+        parts = (replace(part, form=1, writers=writers),)
+        return replace(state, decoding=replace(state.decoding, parts=parts))
+
+    ledger.update(former)
+    with registry_of(world.case) as registry:
+        world.play(registry)
+    assert [(row["id"], row["s"]) for row in world.rows("typed")] == [
+        *((n, "g") for n in (100, 101, 102))
+    ] * 2
+    assert [part.form for part in ledger.read().decoding.parts] == [DECODER_FORM]

@@ -170,11 +170,12 @@ def observed(ends, **facts):
     )
 
 
-def status(state=HEAD, incidents=(), ends=None, decoding=DECODED, folding=EMPTY):
+def status(state=HEAD, incidents=(), ends=None, decoding=DECODED, folding=EMPTY, *, is_typed=False):
     found = None if ends is None else observed(ends)
     stand = standings(state, found, "read_committed")
     problem = "silence" if found is None else doubt((), state, stand, found, is_newer=True)
-    return summarize("orders", state, decoding, folding, incidents, stand, problem, NOW)
+    more = {"is_typed": is_typed}
+    return summarize("orders", state, decoding, folding, incidents, stand, problem, NOW, **more)
 
 
 @pytest.mark.parametrize(
@@ -197,7 +198,8 @@ def test_a_state_says_what_a_person_has_to_know_first(state, incidents, ends, ex
 def test_what_is_not_decoded_is_behind():
     """A decoding that fails each time has no incident."""
     assert status(HEAD, ends={PLACE: 100}).undecoded > 0
-    assert status(HEAD, ends={PLACE: 100}).state == "behind"
+    assert status(HEAD, ends={PLACE: 100}, is_typed=True).state == "behind"
+    assert status(HEAD, ends={PLACE: 100}, is_typed=False).state == "up_to_date"  # no longer asked
 
 
 def test_lag_is_the_brokers_or_as_the_last_run_saw_it():

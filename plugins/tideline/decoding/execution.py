@@ -241,7 +241,8 @@ def decode(run: RunContext, plan: DecodePlan) -> tuple[TypedAttempt, DecodeResul
     try:
         if plan.ranges:  # else no record has said which schemas there are
             refuse_missing_fields(run, attempt.plan.parts)
-            refuse_event_time(run, attempt.plan)
+            if all(part.writers for part in attempt.plan.parts):  # else no record has brought one
+                refuse_event_time(run, attempt.plan)
     except BadInput:
         attempt.discard(run)
         raise

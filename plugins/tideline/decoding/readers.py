@@ -19,6 +19,7 @@ from tideline.decoding.tables import goes_to_quarantine, halted
 from tideline.errors import BadInput
 from tideline.landing.context import RunContext, log
 from tideline.model.decoding import (
+    DECODER_FORM,
     PLAIN_ID,
     SINGLE_VALUES,
     DecodePlan,
@@ -154,8 +155,10 @@ def _telling_unfit(run: RunContext, part: PartPlan) -> PartPlan:
 
 def _begun(part: PartPlan, afresh: bool) -> PartPlan:
     """What the last plan knew: by now the registry may know ids that it did not know then."""
-    part = replace(part, unknown=())
-    return replace(part, unfit=(), foreign=(), unreadable=()) if afresh else part
+    unreadable = {schema_id for schema_id, _ in part.unreadable}
+    unfit = tuple(n for n in part.unfit if n not in unreadable)
+    part = replace(part, unknown=(), unfit=unfit, unreadable=())
+    return replace(part, unfit=(), foreign=()) if afresh else part
 
 
 def parts_with(
@@ -199,10 +202,11 @@ def _part(
     if before is not None and before.format == wanted.format:
         if part.subject is not None and part.framing != "plain" and _is_alike(part, before):
             known = replace(before, unavailable=part.unavailable, null_values=part.null_values)
-            if not is_asked:
+            if not is_asked and before.form == part.form:
                 return known
-            known = replace(known, fields=part.fields, unfit=(), unreadable=())
-            return _with_ids(run, known, (), others, True, None, is_asked=True)
+            # Of another form, the texts are made anew: a decoder of today would read them wrongly.
+            known = replace(known, fields=part.fields, unfit=(), unreadable=(), form=part.form)
+            return _with_ids(run, known, (), others, True, None, is_asked=is_asked)
         part = replace(part, reader=before.reader)
     newest = _newest(part, wanted, run.registry)
     if newest is None:
@@ -231,6 +235,7 @@ def _begin(name: RecordPart, wanted: Part) -> PartPlan:
         envelope=wanted.envelope,
         unavailable=wanted.unavailable,
         null_values=tuple(wanted.null_values),
+        form=DECODER_FORM,
     )
 
 

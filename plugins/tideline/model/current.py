@@ -30,9 +30,10 @@ FoldRequest = Literal["due", "anew"]
 """To fold what is due; or every bucket anew: what stands in the table counts for nothing."""
 HASH = "xxhash64"
 """Of Spark, over the key's canonical text. Others never compute it: the bucket is a column."""
-OLD_SUMS, SUMS = "xxhash64", "xxhash64-nested"
+OLD_SUMS, SUMS = "xxhash64", "xxhash64-parts"
 """What the sums of buckets are of: a row's hash. The old one passed over nulls and ends of lists
-inside a value; of a row without such values both are the same."""
+inside a value; of a row without such values both are the same. Between them was one, in no release,
+that a new field inside of a value changed."""
 COORDINATES = ("topic_id", "generation", "partition", "offset", "timestamp")
 """Of a row's last change."""
 IS_DELETED, BUCKET = "is_deleted", "bucket"
@@ -409,7 +410,7 @@ class Folding:
         is_nested = any(not isinstance(c.type, str) or c.type == "variant" for c in self.columns)
         # rows stood at the record that had ended them, and columns were named as in the typed table
         is_other = self.barrier is not None or any(c.name != c.source for c in self.columns)
-        return self.sums == OLD_SUMS and (is_nested or is_other)
+        return self.sums != SUMS and (is_nested or is_other)
 
     def unfolded(self, decoded: Places) -> int:
         """How many decoded offsets have changes that are not in it yet, or are others by now."""

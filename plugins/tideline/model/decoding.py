@@ -266,6 +266,10 @@ def _fields_in(kind: Any) -> int:
     return sum(map(_fields_in, kind.values())) if isinstance(kind, dict) else 0
 
 
+DECODER_FORM = 2
+"""With 1 a root that is a record or null was a single value, and no default was told."""
+
+
 @dataclass(frozen=True, slots=True)
 class PartPlan:
     """How one part of the records is decoded.
@@ -288,6 +292,7 @@ class PartPlan:
         unfit_digests: Where records bring their schemas, id and SHA-256 of each in `unfit`.
         unreadable: Those of `unfit` that cannot be read: id and why.
         null_values: Which bytes count as no value: `empty`, `json_null`, `connect_null`.
+        form: Of the writers' texts, as decoders are given them; `DECODER_FORM` today.
     """
 
     part: RecordPart
@@ -306,6 +311,7 @@ class PartPlan:
     unfit_digests: tuple[tuple[int, str], ...] = ()
     unreadable: tuple[tuple[int, str], ...] = ()
     null_values: tuple[str, ...] = ()
+    form: int = 1
 
     @property
     def language(self) -> str:

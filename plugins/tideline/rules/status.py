@@ -72,7 +72,7 @@ def summarize(
     undecoded = (head.coverage - decoding.coverage).offsets if is_decoded else None
     return Status(
         stream=stream,
-        state=_state(head, open_incidents, is_behind=has_lag or bool(undecoded)),
+        state=_state(head, open_incidents, is_behind=has_lag or bool(is_typed and undecoded)),
         partitions=len(followed),
         offset_lag=sum(lags) if lags else None,
         is_measured=all(s.is_observed for s in followed) if followed else problem is None,

@@ -8,8 +8,8 @@ converter (`JdbcValueConverters`, `PostgresValueConverter`): a zero, an empty te
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from decimal import Decimal
 from functools import reduce
 from operator import and_, or_
@@ -17,15 +17,23 @@ from operator import and_, or_
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+_EMPTY_GEOMETRY, _ORIGIN = "010700000000000000", "0101000000" + 32 * "0"
+"""Well-known bytes of an empty collection, and of a point at 0 0."""
 _FIXED = {
-    "string": ("''", "'{}'", "'1970-01-01T00:00:00Z'", "'00:00:00Z'", "'P0Y0M0DT0H0M0S'"),
+    "string": ("'{}'", "'1970-01-01T00:00:00Z'", "'00:00:00Z'", "'P0Y0M0DT0H0M0S'"),
     "boolean": ("false",),
-    "binary": ("X''", "X'00'"),
+    "binary": ("X''", "X'00'", f"X'{_EMPTY_GEOMETRY}'", f"X'{_ORIGIN}'"),
     "date": ("DATE '1970-01-01'",),
     "timestamp": ("timestamp_seconds(0)",),
     "timestamp_ntz": ("TIMESTAMP_NTZ '1970-01-01 00:00:00'",),
 }
 """As literals of Spark's, by the column's type; 0 of any other."""
+_NO_TEXT = r"^(0(\.0+)?)?\z"
+"""An empty text, or a number's zero where `decimal.handling.mode` makes texts of numbers."""
+_CALENDAR = (-62_135_596_800_000_000, 253_402_300_799_999_999)
+"""Microseconds since 1970 of the years 1 to 9999; a record with another time is no row."""
+_DAY = 86_400_000_000
+_DIGITS = 38
 
 
 def is_unset(value: Column, kind: object, defaults: Iterable[object] = ()) -> Column:
@@ -43,23 +51,34 @@ def is_unset(value: Column, kind: object, defaults: Iterable[object] = ()) -> Co
         return value.isNull() | (F.size(value) == 0)
     fixed = [F.expr(text) for text in _FIXED.get(str(kind), ("0",))]
     known = (*fixed, *(one for default in defaults for one in _literals(str(kind), default)))
-    return value.isNull() | reduce(or_, (value == one for one in known))
+    same = reduce(or_, (value == one for one in known))
+    return value.isNull() | (same | value.rlike(_NO_TEXT) if kind == "string" else same)
 
 
 def _literals(kind: str, default: object) -> list[Column]:
-    """What a schema's default may be in a typed column; nothing where it is of another type."""
+    """What a schema's default may be in a typed column; nothing where no column can hold it.
+
+    Whoever writes a schema chooses the default: one that Spark cannot make would stop all decoding.
+    """
     if isinstance(default, str):
         return _of_text(kind, default)
-    is_number = isinstance(default, int | float) and not isinstance(default, bool)
     if kind == "boolean":
         return [F.lit(default)] if isinstance(default, bool) else []
-    if kind == "date" and isinstance(default, int):
-        return [F.date_from_unix_date(F.lit(default))]
-    if kind in ("timestamp", "timestamp_ntz") and isinstance(default, int):
-        times = (F.timestamp_millis(F.lit(default)), F.timestamp_micros(F.lit(default)))
-        return [time.cast(kind) for time in times]
-    is_wanted = kind in ("long", "integer", "double") or kind.startswith("decimal")
-    return [F.lit(default)] if is_number and is_wanted else []
+    if isinstance(default, bool) or not isinstance(default, int | float):
+        return []
+    if kind == "double":
+        return [F.lit(float(default))]
+    if isinstance(default, float):
+        return []
+    if kind == "date":
+        is_near = _CALENDAR[0] <= default * _DAY <= _CALENDAR[1]
+        return [F.date_from_unix_date(F.lit(default))] if is_near else []
+    if kind in ("timestamp", "timestamp_ntz"):  # in milliseconds, or in microseconds
+        near = [n for n in (default * 1000, default) if _CALENDAR[0] <= n <= _CALENDAR[1]]
+        return [F.timestamp_micros(F.lit(n)).cast(kind) for n in near]
+    if kind in ("long", "integer"):
+        return [F.lit(default)] if -(2**63) <= default < 2**63 else []
+    return _of_number(kind, default, 0) if kind.startswith("decimal(") else []
 
 
 def _of_text(kind: str, default: str) -> list[Column]:
@@ -69,18 +88,26 @@ def _of_text(kind: str, default: str) -> list[Column]:
     if kind in ("timestamp", "timestamp_ntz"):
         return [F.try_to_timestamp(F.lit(default)).cast(kind)]
     found = []
-    for read in (base64.b64decode, lambda text: text.encode("latin-1")):
-        try:
+    for read in (_from_base64, lambda text: text.encode("latin-1")):
+        with suppress(ValueError):  # of `binascii` as well
             found.append(read(default))
-        except (ValueError, binascii.Error):
-            continue
     if kind == "binary":
         return [F.lit(data) for data in found]
     if not kind.startswith("decimal("):
         return []
     scale = int(kind.rstrip(")").split(",")[1])
-    numbers = [Decimal(int.from_bytes(data, "big", signed=True)).scaleb(-scale) for data in found]
-    return [F.lit(number) for number in numbers if len(number.as_tuple().digits) <= _DIGITS]
+    numbers = (int.from_bytes(data, "big", signed=True) for data in found)
+    return [one for number in numbers for one in _of_number(kind, number, scale)]
 
 
-_DIGITS = 38
+def _from_base64(text: str) -> bytes:
+    return base64.b64decode(text, validate=True)
+
+
+def _of_number(kind: str, unscaled: int, scale: int) -> list[Column]:
+    """A decimal, where the column can hold all of its digits."""
+    digits = str(abs(unscaled))
+    if len(digits) > _DIGITS:
+        return []
+    number = Decimal((int(unscaled < 0), tuple(map(int, digits)), -scale))
+    return [F.lit(f"{number:f}").try_cast(kind)]

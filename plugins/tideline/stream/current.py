@@ -122,6 +122,8 @@ class Current(Section):
             return "needs one topic by its name: equal keys of two topics are two rows"
         if self.key is None and decode.key.format == "none":
             return "needs decode.key, or key: columns of the typed table"
+        if self.key is None and decode.key.format in ("double", "float"):
+            return f"needs keys that can be compared: format {decode.key.format} is none"
         if self.tombstones(decode) and decode.tombstones != "keep":
             return "deletes.tombstone needs decode.tombstones: keep"
         if (what := self._unordered(decode)) is not None:

@@ -159,7 +159,8 @@ def json_may_be_null(text: str) -> bool:
     if text == SCHEMALESS:
         return False  # null is a value of VARIANT's
     document = json.loads(text)
-    return _Reading(document).names_null(document) or _Reading(document).shape(document, ()) is ANY
+    told = _Reading(document).allows_null(document)
+    return _Reading(document).shape(document, ()) is ANY if told is None else told
 
 
 def read_json(text: str) -> Record:
@@ -308,22 +309,25 @@ class _Reading:
             return Map(_kept(self.shape(others, (*path, "{}"))))
         return ANY
 
-    def names_null(self, schema: Any) -> bool:
-        """Whether a schema says that a value may be null."""
+    def allows_null(self, schema: Any) -> bool | None:
+        """Whether a schema says that a value may be null; None where it does not speak of it."""
         if not isinstance(schema, dict):
-            return False
+            return False if schema is False else None
+        told: list[bool | None] = []
         if "type" in schema:
             types = schema["type"]
-            return "null" in (types if isinstance(types, list) else [types])
+            told.append("null" in (types if isinstance(types, list) else [types]))
         if "const" in schema:
-            return schema["const"] is None
-        if None in _list(schema, "enum"):
-            return True
+            told.append(schema["const"] is None)
+        if values := _list(schema, "enum"):
+            told.append(None in values)
         if "$ref" in schema:
-            return bool(self._followed(schema, (), lambda s, _: self.names_null(s), False))
-        every = _list(schema, "allOf")
-        some = [*_list(schema, "anyOf"), *_list(schema, "oneOf")]
-        return any(map(self.names_null, some)) or (bool(every) and all(map(self.names_null, every)))
+            told.append(self._followed(schema, (), lambda s, _: self.allows_null(s), None))
+        told += map(self.allows_null, _list(schema, "allOf"))
+        for keyword in ("anyOf", "oneOf"):
+            if some := [self.allows_null(one) for one in _list(schema, keyword)]:
+                told.append(True if True in some else None if None in some else False)
+        return False if False in told else True if True in told else None
 
     def _referred(self, schema: dict[str, Any], path: tuple[str, ...]) -> Found:
         found: Found = self._followed(schema, path, self.shape, TEXT)
@@ -417,12 +421,17 @@ class _Addresses:
             self.schemas.setdefault(f"{base}#{anchor}", schema)
         self.bases[id(schema)] = base
         for key, value in schema.items():
-            if key not in _DATA:
+            if key in _BY_NAME and isinstance(value, dict):
+                for inner in value.values():  # the names may look like keywords
+                    self._look(inner, base)
+            elif key not in _DATA:
                 self._look(value, base)
 
 
 _DATA = ("const", "enum", "default", "examples")
 """What they hold is data, not schemas."""
+_BY_NAME = ("properties", "patternProperties", "dependentSchemas", "definitions", "$defs")
+"""What they hold are schemas by names."""
 
 
 def _joined(base: str, ref: str) -> str:

@@ -336,6 +336,8 @@ class _Merging:
             )
             return
         known = replace(shape, fields=()) if self.known is None else self.known
+        if not known.fields:  # so far no value of any kind has come
+            known = replace(known, wrapped=shape.wrapped)
         if known.wrapped != shape.wrapped and known.fields and shape.fields:
             self.left_out.append(self._no_record(writer, known, shape))
             return

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
 from tideline.decoding.schemas.envelope import BEFORE, CHANGES, MESSAGE, POSITION, ROW
-from tideline.decoding.schemas.merging import writers_without, written_defaults
+from tideline.decoding.schemas.merging import wrapped_column, writers_without, written_defaults
 from tideline.decoding.spark.fields import (
     ERROR,
     ERROR_CLASS,
@@ -32,6 +32,7 @@ from tideline.model.decoding import (
     NO_CHANGE,
     OF_ENVELOPE,
     UNAVAILABLE,
+    ColumnSource,
     DecodePlan,
     PartPlan,
     TypedColumn,
@@ -122,12 +123,12 @@ class _Event:
         after, before = self.columns.get(ROW), self.columns.get(BEFORE)
         if after is None:
             return None
-        keys = {c.field: c for c in key.reader.columns} if key is not None else {}
+        keys = _fields_of_keys(key)
         was = _types_in(before.type) if before is not None else {}
         types = _types_in(after.type)
         there = {n: self.at(BEFORE, n) for n, kind in types.items() if was.get(n) == kind}
         others = {n: kind for n, kind in types.items() if n in there and n not in keys}
-        is_told = _is_told(self.part, there, others, BEFORE) if key is not None else F.lit(True)
+        is_told = _is_told(self.part, there, others, BEFORE) if keys else F.lit(True)
         made = []
         for name, kind in types.items():
             old = [F.when(is_told, there[name])] if name in others else []
@@ -137,6 +138,13 @@ class _Event:
             gone = F.coalesce(*old) if old else F.lit(None)
             made.append(F.when(is_delete, gone).otherwise(self.at(ROW, name)).alias(name))
         return F.struct(F.struct(*made).alias(after.name))
+
+
+def _fields_of_keys(key: PartPlan | None) -> dict[str, ColumnSource]:
+    """The fields of a decoded key, which are the row's; a single value is no field of it."""
+    if key is None or wrapped_column(key.reader) is not None:
+        return {}
+    return {column.field: column for column in key.reader.columns}
 
 
 def _is_told(
@@ -172,13 +180,13 @@ def _without_unset(part: PartPlan, key: PartPlan) -> Transform:
     Fields that begin with two underscores are the transform's own.
     """
     is_deleted, fields = says_deleted(part), F.col(fields_of(part.part))
-    keys = {column.field for column in key.reader.columns}
+    keys = _fields_of_keys(key)
     others = {
         c.name: c
         for c in part.reader.columns
         if c.field not in keys and not c.field.startswith("__")
     }
-    if is_deleted is None or not others:
+    if is_deleted is None or not others or not keys:
         return lambda rows: rows
     row = {name: fields[name] for name in others}
     types = {name: column.type for name, column in others.items()}

@@ -60,8 +60,7 @@ def unframe(rows: DataFrame, part: PartPlan) -> DataFrame:
         has_writer, payload = F.coalesce(F.col(_HEAD)["known"], F.lit(False)), data
         is_new = F.col(_HEAD).isNotNull() & F.col(SCHEMA_ID).isNull()
     else:
-        head = F.substring(data, 1, 5)
-        found = rows.withColumn(_HEAD, F.when(_header_of_others(part).isNull(), head))
+        found = rows.withColumn(_HEAD, F.substring(data, 1, 5))
         found = found.withColumn(SCHEMA_ID, _schema_id(part))
         has_writer = F.col(SCHEMA_ID).isin([w.schema_id for w in part.writers])
         payload = F.substring(data, 6, 2**31 - 1)
@@ -127,7 +126,9 @@ def _schema_id(part: PartPlan) -> Column:
     is_framed = (F.length(head) == 5) & (F.substring(head, 1, 1) == F.lit(b"\0")) & (number > 0)
     if part.subject is None:
         return F.when(is_framed, F.lit(PLAIN_ID))
-    read = F.when(is_framed & (number <= _LARGEST_ID), number.try_cast("int"))
+    # Applications hand headers on, so an id that is known counts; no other is asked for.
+    is_id = is_framed & (number <= _LARGEST_ID) & _header_of_others(part).isNull()
+    read = F.when(is_id, number.try_cast("int"))
     for writer in reversed(part.writers):
         known = F.lit(b"\0" + writer.schema_id.to_bytes(4, "big"))
         read = F.when(head == known, F.lit(writer.schema_id)).otherwise(read)

@@ -15,7 +15,7 @@ from tideline.model.decoding import PartPlan
 
 _LENGTHS = {"long": 8, "int": 4, "short": 2, "double": 8, "float": 4}
 _WRONG = "_wrong"
-_UUID = r"^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$"
+_UUID = r"^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\z"
 
 
 def decode(rows: DataFrame, part: PartPlan) -> DataFrame:

@@ -6,6 +6,7 @@ A change whose key is null in every column belongs to no row: it is counted, and
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -33,6 +34,7 @@ FIRST, LAST = "_tideline_low", "_tideline_high"
 FILLED, GONE, _LAST = "_tideline_filled_", "_tideline_gone", "_tideline_last"
 DELETES, RECORD_KEY = "_tideline_deletes", "_tideline_record_key"
 UNTOLD = "_tideline_untold"
+_BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
 
 
 def typed_schema(plan: FoldPlan) -> StructType:
@@ -163,8 +165,6 @@ def is_unordered(plan: FoldPlan) -> Column:
     found = F.lit(False)
     for column in plan.sequence if plan.order == "sequence" else ():
         found |= F.col(column.name).isNull()
-    if plan.order == "time":
-        return F.col("timestamp").isNull() & ~is_keyless(plan) & ~F.col(FOLLOWS)
     return found & is_of_row(plan)
 
 
@@ -241,7 +241,13 @@ def order_of(plan: FoldPlan, of: Mapping[str, Column] | None = None) -> Column:
     """
     at = of or {name: F.col(name) for name in placing(plan)}
     era = era_of(plan, at.__getitem__)
-    return F.struct(*((era if n == ERA else at[n]).alias(n) for n in order_names(plan)))
+    named = {n: era if n == ERA else _timed(n, at[n]) for n in order_names(plan)}
+    return F.struct(*(column.alias(n) for n, column in named.items()))
+
+
+def _timed(name: str, column: Column) -> Column:
+    """A column of the order; a record without a time is before all others."""
+    return F.coalesce(column, F.lit(_BEGINNING)) if name == "timestamp" else column
 
 
 def placing(plan: FoldPlan) -> tuple[str, ...]:
@@ -333,8 +339,9 @@ def is_after(
     for name in reversed(order_names(plan)):
         if name == ERA and len(plan.eras) == 1:
             continue
-        of = (lambda o: era_of(plan, o)) if name == ERA else (lambda o, n=name: o(n))
-        left, right = of(one), of(other)
+        left, right = (
+            era_of(plan, of) if name == ERA else _timed(name, of(name)) for of in (one, other)
+        )
         found = (left > right) | ((left == right) & found)
     return found
 

@@ -179,7 +179,8 @@ def last_truncate(changes: DataFrame) -> Barrier:
     Its time comes as a number: a time that Spark hands to Python is in the driver's own zone. One
     that Python cannot hold becomes the nearest one that it can.
     """
-    known = F.greatest(F.least(F.unix_micros("timestamp"), F.lit(_MOST)), F.lit(-_LEAST))
+    told = F.coalesce(F.unix_micros("timestamp"), F.lit(-_LEAST))
+    known = F.greatest(F.least(told, F.lit(_MOST)), F.lit(-_LEAST))
     micros = known.alias("micros")
     last = F.max_by(F.struct(*COORDINATES[:-1], micros), F.col(ORDER)).alias("last")
     row = changes.filter(F.col(IS_TRUNCATE)).agg(last).collect()[0]["last"].asDict()

@@ -121,30 +121,39 @@ def _hash(plan: FoldPlan, row: Mapping[str, Column]) -> Column:
             is_text = isinstance(types[name], MapType | VariantType)
             told.append(F.to_json(F.struct(value)) if is_text else value)
         elif isinstance(types[name], _NESTED) and name != UNAVAILABLE:  # a list of names only
-            told.append(F.when(value.isNotNull(), _told(value, types[name])))
+            told.append(F.when(value.isNotNull(), _content(value, types[name])))
         else:
             told.append(value)
     return F.xxhash64(*(F.nullif(word, F.lit(0)) for word in words), *told)
 
 
 def _told(value: Column, kind: DataType) -> Column:
+    """What is hashed of an item: also whether it is null."""
+    return F.struct(value.isNotNull(), _content(value, kind))
+
+
+def _content(value: Column, kind: DataType) -> Column:
     """What is hashed of a nested value: also what is null in it, and how long its lists are.
 
-    Spark's hash goes through lists and structs item by item, without their ends. Pairs of a map
-    are in the order of their keys. The name of this is `model.current.SUMS`.
+    Spark's hash goes through lists and structs item by item, without their ends, and passes over
+    nulls: a field says with its number that it is there, so one that a struct gets later changes no
+    hash. Pairs of a map are in the order of their keys. The name of this is `model.current.SUMS`.
     """
     if isinstance(kind, StructType):
-        parts = [_told(value.getField(f.name), f.dataType) for f in kind.fields]
-        return F.struct(value.isNotNull(), *parts)
+        told = []
+        for number, inner in enumerate(kind.fields):
+            field = value.getField(inner.name)
+            said = F.struct(F.lit(number), _content(field, inner.dataType))
+            told.append(F.when(field.isNotNull(), said))
+        return F.struct(*told)
     if isinstance(kind, MapType):
         pair = StructType().add("key", kind.keyType).add("value", kind.valueType)
         value, kind = F.array_sort(F.map_entries(value), _by_key), ArrayType(pair)
     if isinstance(kind, ArrayType):
         item = kind.elementType
-        length = F.coalesce(F.size(value), F.lit(-1))
-        return F.struct(length, F.transform(value, lambda one: _told(one, item)))
-    held = F.to_json(F.struct(value)) if isinstance(kind, VariantType) else value
-    return F.struct(value.isNotNull(), held)
+        return F.struct(F.size(value), F.transform(value, lambda one: _told(one, item)))
+    # The column's name is part of a struct's JSON, and it is another one before the fold.
+    return F.to_json(F.struct(value.alias("v"))) if isinstance(kind, VariantType) else value
 
 
 def _by_key(one: Column, other: Column) -> Column:
