@@ -64,7 +64,7 @@ def test_every_command_and_what_every_task_builds_has_a_definition():
     """Read from the parser and from the operators, and from no list of the schema's own."""
     actions = build_parser()._actions
     (commands,) = (a for a in actions if isinstance(a, argparse._SubParsersAction))
-    assert {*commands.choices} == {*COMMANDS}
+    assert {*commands.choices} - {"help"} == {*COMMANDS}  # which prints a page
     operators = [p.read_text() for p in (ROOT / "plugins/tideline/airflow").glob("*.py")]
     called = {name for text in operators for name in re.findall(r"\b(build_\w+)\(", text)}
     built = {getattr(building, n).__annotations__["return"] for n in called & {*vars(building)}}
