@@ -11,7 +11,7 @@ from pathlib import Path
 from stat import S_ISREG
 
 NO_TEXT = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff"
     "\ud800-\udfff\ufffe\uffff]|\r(?!\n)"
 )
 """What no store keeps alike, or what shows a text otherwise than it is: control characters other
@@ -22,6 +22,8 @@ _LOGIN = re.compile(
 )
 """A user, and what follows the colon and is no port, up to the last `@` of the word: a password may
 have any character, also one that ends an address, or a blank."""
+_LONGEST_LOGIN = 700
+"""Characters; of a text that is cut, as many go: the first part of a login is not known as one."""
 
 
 def read_regular(path: str | Path, most: int) -> bytes:
@@ -75,4 +77,8 @@ def told(text: str, most: int = 500) -> str:
     Args:
         most: Characters.
     """
-    return clean(" ".join(text[: 100 * most].split()))[:most]
+    text, looked_at = " ".join(text.split()), 100 * most
+    cleaned = clean(text[:looked_at])
+    if len(text) > looked_at:
+        cleaned = cleaned[:-_LONGEST_LOGIN]
+    return cleaned[:most]

@@ -55,7 +55,10 @@ def test_a_pipe_is_no_stream_file(streams):
 
 
 def test_a_refused_file_takes_no_stream_s_place(streams, tmp_path):
-    """Airflow finds each stream's own Dag, whatever other files are called or say."""
+    """Airflow finds each stream's own Dag, whatever other files are called or say.
+
+    But where a refused file goes before, as `a_b.yml` before `c.yaml`, the stream has none.
+    """
     again = GOOD.replace("lake/orders", "lake/others")
     elsewhere = GOOD.replace("orders", "a_b")
     files = {
@@ -75,13 +78,14 @@ def test_a_refused_file_takes_no_stream_s_place(streams, tmp_path):
     (folder / "all.py").write_text("\n".join(lines))
     bag = DagBag(str(folder))
     assert not bag.import_errors
-    good = {"orders": "lake/orders", "second.refused": "lake/a_b", "a_b": "lake/a_b"}
-    bad = {"orders.refused", "second.refused.refused", "a_b.refused", "a_b.refused.refused"}
+    good = {"orders": "lake/orders", "second.refused": "lake/a_b"}
+    bad = {"orders.refused", "second.refused.refused", "a_b", "a_b.refused", "c.refused"}
     assert set(bag.dags) == {*good, *bad}
     for dag_id, dag in bag.dags.items():
         assert ("refused" in dag.tags) == (dag_id in bad)
         assert good.get(dag_id, "refused") in f"{dag.doc_md} refused"
     assert "lake/others" not in bag.dags["orders"].doc_md
+    assert "a_b.yml goes before, and is refused" in bag.dags["c.refused"].doc_md
 
 
 def test_a_site_that_takes_one_dag_gets_no_other(streams, tmp_path):

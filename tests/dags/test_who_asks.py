@@ -143,7 +143,9 @@ def tries_of(folder):
             if hasattr(task, "form"):
                 task.stream = "orders"  # rendered
             tries = getattr(run, "max_tries", 0) + task.retries
-            context = {"dag_run": run, "ti": SimpleNamespace(max_tries=tries, task=task)}
+            number = min(getattr(run, "try_number", 1), 1 + task.retries)
+            ti = SimpleNamespace(max_tries=tries, try_number=number, task=task)
+            context = {"dag_run": run, "ti": ti}
             with pytest.raises(AirflowFailException) as failed:
                 task.execute(context | {"params": {}})
             return str(failed.value)

@@ -114,6 +114,30 @@ def test_each_key_is_looked_for_in_each_table_that_it_fits(tmp_path):
     ]
 
 
+@pytest.mark.parametrize(
+    ("today", "before", "keys", "offsets", "told"),
+    [
+        (["1"], [1.0], ["1"], [0], "fit no column"),
+        (["007"], [7], ["007"], [0], "fit no column"),
+        ([7], ["7"], ["7"], [0, 1], "in another spelling"),
+        ([7], ["007"], ["7"], [0], "in another spelling"),
+        (["7"], [7], ["7"], [0, 1], None),
+    ],
+)
+def test_a_column_that_had_another_type_finds_nobody_else(
+    tmp_path, today, before, keys, offsets, told
+):
+    """Of a table of before only rows that are spelled alike are a key's; what is left is told."""
+    tables = []
+    for offset, (name, values) in enumerate({"today": today, "before": before}.items()):
+        log = {"topic_id": [str(UUID(int=7))], "generation": [0], "partition": [0]}
+        write_deltalake(str(tmp_path / name), pa.table({**log, "offset": [offset], "id": values}))
+        tables.append(MaintainedTable(str(tmp_path / name)))
+    found, _, unasked = erase_finding._by_columns(tables, [{"id": key} for key in keys])
+    assert sorted(offset for _, offset in found) == offsets
+    assert [told in text for text in unasked] == ([True] if told else [])
+
+
 def test_files_of_a_partition_whose_value_has_to_be_encoded_count(tmp_path):
     """A Delta log has their paths as URLs (`kind=a%2520b`)."""
     uri, topic_id = str(tmp_path / "typed"), str(UUID(int=7))

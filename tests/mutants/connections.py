@@ -166,9 +166,15 @@ MUTANTS = (
     ),
     Mutant(
         "a clear of a task alone is one as well",
-        "return bool(task is not None and task.max_tries > task.task.retries)",
-        "return False",
+        "return bool(task.max_tries > retries or task.try_number > retries + 1)",
+        "return bool(task.try_number > retries + 1)",
         "tests/dags/test_who_asks.py",
+    ),
+    Mutant(
+        "a clear of a task at work is one as well",
+        "return bool(task.max_tries > retries or task.try_number > retries + 1)",
+        "return bool(task.max_tries > retries)",
+        "tests/unit/test_rights.py",
     ),
     Mutant(
         "only an approver's answer counts",

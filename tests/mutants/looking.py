@@ -14,8 +14,8 @@ MUTANTS = (
         "tests/dags/test_dags.py",
     ),
     Mutant(
-        "a stream whose own file is refused is not landed by its fleet",
-        "if known is None and not (fleet is not None and name in refused_ones):",
+        "a stream whose own file is refused is landed by no other",
+        "if known is None and not (name in left and _is_before(left[name], path, fleet, name)):",
         "if known is None:",
         "tests/unit/test_fleet_files.py",
     ),

@@ -11,6 +11,7 @@ from tideline.model.fleet import seen_again
 from tideline.stream.contents import keep_topics, known_topics, topics_file
 from tideline.stream.files import (
     by_name,
+    claimed_names,
     find_fleet,
     find_stream,
     find_streams,
@@ -201,9 +202,43 @@ def test_a_stream_that_has_left_does_not_come_back_while_its_file_is_refused(tmp
     (tmp_path / "orders.yaml").write_text("stream: [")
     assert [s.stream for s in read_fleet(path).streams] == ["shop.carts"]
     files, problems = read_files(stream_paths(tmp_path))
-    assert set(by_name(files, (p.stem for p in problems))) == {"shop.carts"}
+    assert set(by_name(files, claimed_names(problems))) == {"shop.carts"}
     with pytest.raises(BadInput, match="1 files there are refused"):
         find_stream("orders", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("refused_name", "refused_text", "copy", "counts"),
+    [
+        ("orders.yaml", "stream: orders\nslip: 1\n", "orders-old.yaml", False),
+        ("orders.yaml", "stream: [", "a.yaml", False),
+        ("a.yaml", "stream: orders\nslip: 1\n", "b.yaml", False),
+        ("a.yaml", "\ufeffstream: orders\nslip: 1\n", "b.yaml", False),
+        ("a.yaml", "slip: 1\n? stream\n: !!str 'orders'\n", "b.yaml", False),
+        ("a.yaml", '{slip: [1], "str\\u0065am": "ord\\u0065rs"}', "b.yaml", False),
+        ("a.yaml", "stream: &x orders\ntable: [", "b.yaml", False),
+        ("orders.yaml", "stream: orders\nslip: 1\n", "orders.yml", False),
+        ("b.yaml", "stream: orders\nslip: 1\n", "a.yaml", True),
+        ("orders-old.yaml", "stream: orders\nslip: 1\n", "orders.yaml", True),
+        ("other.yaml", "table: {stream: orders}\n", "orders-old.yaml", True),
+        (".#orders.yaml", "stream: orders\nslip: 1\n", "orders-old.yaml", True),
+    ],
+)
+def test_an_older_copy_does_not_count_while_the_file_that_would_is_refused(
+    tmp_path, refused_name, refused_text, copy, counts
+):
+    """It may say another table, or an earlier topic: no run must land by it."""
+    (tmp_path / refused_name).write_text(refused_text)
+    (tmp_path / copy).write_text(
+        "stream: orders\nkafka: {topics: [a]}\ntable: {uri: /lake/orders}\n"
+    )
+    files, problems = read_files(stream_paths(tmp_path))
+    assert set(by_name(files, claimed_names(problems))) == ({"orders"} if counts else set())
+    if counts:
+        assert find_stream("orders", tmp_path).stream == "orders"
+    else:
+        with pytest.raises(BadInput, match="1 files there are refused"):
+            find_stream("orders", tmp_path)
 
 
 def test_two_fleets_with_one_stream_are_told(tmp_path):

@@ -6,7 +6,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from tideline.airflow.approval import may_decide, require_approver, require_operator
+from tideline.airflow.approval import (
+    may_decide,
+    require_approver,
+    require_operator,
+    was_cleared,
+)
 from tideline.cli.output import os_user
 from tideline.errors import NotEntitled, StreamFileError
 from tideline.stream.files import parse_stream
@@ -20,6 +25,18 @@ OPERATED = parse_stream(GOOD + "airflow: {operators: [olga]}\n", "orders.yaml")
 def triggered(user, clears=0):
     """A run of Airflow's."""
     return SimpleNamespace(triggering_user_name=user, clear_number=clears)
+
+
+@pytest.mark.parametrize(
+    ("tries", "allowed", "is_cleared"),
+    [(1, 0, False), (2, 0, True), (3, 2, False), (4, 2, True)],
+)
+def test_a_try_that_retries_do_not_allow_is_a_clear(tries, allowed, is_cleared):
+    """Airflow restarts a cleared task that is at work, and leaves its largest number of tries."""
+    task = SimpleNamespace(
+        try_number=tries, max_tries=allowed, task=SimpleNamespace(retries=allowed)
+    )
+    assert was_cleared(triggered("olga"), task) is is_cleared
 
 
 @pytest.mark.parametrize("user", [None, "olga", "otto"])

@@ -124,11 +124,15 @@ def was_cleared(dag_run: Any, task: Any) -> bool:
     """Whether somebody has had a task run again: the run tells, or the task's tries do.
 
     Airflow counts the clears of a run. A clear that leaves the run as it was (`reset_dag_runs:
-    false`) is not among them; but each clear lets the task have its tries once more.
+    false`) is not among them; but each clear lets the task have its tries once more, or, where it
+    was at work, begins a try that its retries do not allow.
     """
     if (getattr(dag_run, "clear_number", None) or 0) > 0:
         return True
-    return bool(task is not None and task.max_tries > task.task.retries)
+    if task is None:
+        return False
+    retries = task.task.retries
+    return bool(task.max_tries > retries or task.try_number > retries + 1)
 
 
 def _known(stream: Stream, user: str | None) -> str:

@@ -83,6 +83,8 @@ def _operation_dag(dag_id: str, operation: Operation, folder: str | Path | None)
         tags=("tideline", "operations"),
         params={"stream": _text("The stream's name."), **operation.form},
         doc_md=operation.notes,
+        # A further try is somebody's clear: no default of the site may hide that.
+        default_args={"retries": 0},
         **operation.settings,
     ) as dag:
         operation.operator(task_id=operation.task_id, folder=folder, **operation.arguments)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
@@ -81,7 +81,10 @@ def _all_dags(folder: str | Path | None) -> list[DAG]:
     problems = [(path.stem, str(error)) for path, error in refused.items()]
     dags: dict[str, DAG] = {}
     doubled: dict[Path, list[str]] = {}
-    for name, file in by_name(files, claimed_names(refused)).items():
+    left = claimed_names(refused)
+    named = by_name(files, left)
+    problems += _behind_refused(files, named, left)
+    for name, file in named.items():
         for path in file.others:
             what = f"{path}: stream {name} is in another file already: {file.path} is what counts"
             doubled.setdefault(path, []).append(what)
@@ -108,6 +111,22 @@ def _all_dags(folder: str | Path | None) -> list[DAG]:
         dag = _refused(name, problem, dags)
         dags[dag.dag_id] = dag
     return list(dags.values())
+
+
+def _behind_refused(
+    files: Mapping[Path, FileContents], named: Collection[str], left: Mapping[str, Path]
+) -> list[tuple[str, str]]:
+    """What is wrong with files of streams that a refused file would be the one of."""
+    return [
+        (
+            f"{path.stem}.refused",
+            f"{path}: stream {s.stream}: {left[s.stream]} goes before, and is refused: mend that,"
+            " or delete one of both",
+        )
+        for path, contents in files.items()
+        for s in contents.streams
+        if contents.fleet is None and s.stream not in named
+    ]
 
 
 def _is_named_otherwise(file: tuple[Path, FileContents]) -> bool:

@@ -359,6 +359,9 @@ def _by_columns(
             if left := len(numbers) - len(asked):
                 what = f"{left} of the keys fit no column of {table.uri}: no row is found by them"
                 unasked.append(f"{what} there")
+            if asked and (texts := _texts_of_before(table, tables[0], names)):
+                what = f"of {table.uri} {', '.join(texts)} is text: no row is found there that has"
+                unasked.append(f"{what} a key in another spelling, as 007 for 7")
             if not asked:
                 continue
             rows = table.rows_with([*asked.values()], (*COORDINATES, *names))
@@ -370,19 +373,30 @@ def _by_columns(
 
 
 def _fitting(table: TablePort, names: Iterable[str], keys: Mapping[int, Key]) -> dict[int, Key]:
-    """Keys as a table of today or of before spells them; one that its columns cannot have is left.
+    """Keys that a table of today or of before spells alike; the others are left.
 
-    A table of before may lack a column, or have it in another type.
+    A table of before may lack a column, or have it in another type. There a rounded value, or one
+    that is spelled otherwise, may be another person's: the text `007` is not the number 7.
     """
-    if not {*names} <= {str(column["name"]) for column in table.columns()}:
+    types = _types_of(table)
+    if not {*names} <= {*types} or any(types[name] in _ROUNDING for name in names):
         return {}
-    with suppress(BadInput):
-        return dict(zip(keys, table.spelled(keys.values()), strict=True))
     found = {}
     for number, key in keys.items():
         with suppress(BadInput):
-            found[number] = table.spelled([key])[0]
+            if table.spelled([key]) == [dict(key)]:
+                found[number] = key
     return found
+
+
+def _texts_of_before(table: TablePort, today: TablePort, names: Iterable[str]) -> list[str]:
+    """The columns of keys that are text in a table of before, and something else today."""
+    types, now = _types_of(table), _types_of(today)
+    return [name for name in names if types[name] == "string" != now.get(name)]
+
+
+def _types_of(table: TablePort) -> dict[str, str]:
+    return {str(column["name"]): str(column["type"]) for column in table.columns()}
 
 
 def _quarantined(tables: Sequence[TablePort]) -> dict[Place, Record]:

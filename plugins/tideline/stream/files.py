@@ -10,6 +10,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
+from types import MappingProxyType
+
+import yaml
 
 from tideline.errors import BadInput, StreamFileError
 from tideline.model.wording import did_you_mean, first_few, said_by_system, shown
@@ -22,6 +25,7 @@ from tideline.stream.parsing import (
     parse,
     read_text,
     refused,
+    words_at_top,
 )
 from tideline.stream.stream import Stream
 from tideline.texts import read_regular
@@ -61,19 +65,33 @@ def stream_paths(folder: str | Path | None = None) -> list[Path]:
         raise BadInput(
             f"the folder of stream files: {found} cannot be listed: {said_by_system(error)}"
         ) from error
-    return sorted([*found.glob("*.yaml"), *found.glob("*.yml")])
+    every = [*found.glob("*.yaml"), *found.glob("*.yml")]
+    return sorted(path for path in every if not path.name.startswith("."))  # as editors leave
 
 
-def claimed_names(refused_files: Iterable[Path]) -> set[str]:
+def claimed_names(refused_files: Iterable[Path]) -> dict[str, Path]:
     """Names that refused files may mean: their own, and what they say of a stream or a fleet.
 
     Whatever is wrong with a file, nobody else takes its names meanwhile.
+
+    Returns:
+        By name, the file that would count for it.
     """
-    return {
-        name
-        for path in refused_files
-        for name in (path.stem, *(n.decode() for n in _NAMED.findall(_beginning(path))))
-    }
+    found: dict[str, Path] = {}
+    for path in sorted(refused_files):
+        for name in (path.stem, *_names_said(_beginning(path))):
+            if name not in found or (path.stem == name != found[name].stem):
+                found[name] = path
+    return found
+
+
+def _names_said(text: bytes) -> set[str]:
+    """Names of a stream or a fleet in a text: as YAML has them, or as lines where it is none."""
+    said = {name.decode() for name in _NAMED.findall(text)}
+    with suppress(yaml.YAMLError, UnicodeError):
+        for key, word in words_at_top(text):
+            said |= {word} if key in ("stream", "fleet") else set()
+    return said
 
 
 def _beginning(path: Path) -> bytes:
@@ -87,6 +105,10 @@ _MOST_LOOKED_AT = 1_000_000
 _NAMED = re.compile(
     rb"""^[{ ]*["']?(?:stream|fleet)["']?[ \t]*:[ \t]*["']?([A-Za-z0-9_.-]+)""", re.MULTILINE
 )
+
+
+NOTHING_LEFT: Mapping[str, Path] = MappingProxyType({})
+"""No file is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,14 +143,17 @@ class StreamFile:
         return self.stream.stream
 
 
-def by_name(files: Mapping[Path, FileContents], left: Iterable[str] = ()) -> dict[str, StreamFile]:
+def by_name(
+    files: Mapping[Path, FileContents], left: Mapping[str, Path] = NOTHING_LEFT
+) -> dict[str, StreamFile]:
     """The streams of accepted files by name, for Dags, commands and the page alike.
 
     A stream with a file of its own has left its fleet, and belongs to it no more. What people have
     named goes before what was found on a cluster: a fleet's own name is no topic's, and of two
     fleets that have found a name, the one that saw it first has it. Where else several files name
     one stream, the one that is named like it counts; without such a one, the first by name,
-    whatever order they come in.
+    whatever order they come in. A refused file that would be the one leaves the stream out: an
+    older copy may say another table.
 
     Args:
         files: By path.
@@ -136,13 +161,13 @@ def by_name(files: Mapping[Path, FileContents], left: Iterable[str] = ()) -> dic
     """
     found: dict[str, StreamFile] = {}
     named = [(path, contents, s) for path, contents in files.items() for s in contents.streams]
-    refused_ones, fleets = set(left), fleet_names(files)
+    fleets = fleet_names(files)
     for path, contents, stream in sorted(named, key=_rank):
         name, fleet = stream.stream, contents.fleet
         known = found.get(name)
         if name in contents.first_seen and name in fleets:
             continue
-        if known is None and not (fleet is not None and name in refused_ones):
+        if known is None and not (name in left and _is_before(left[name], path, fleet, name)):
             found[name] = StreamFile(stream, path, fleet)
         elif known is not None and (fleet is None or known.fleet is not None):
             found[name] = replace(known, others=(*known.others, path))
@@ -156,6 +181,12 @@ def _rank(named: tuple[Path, FileContents, Stream]) -> tuple[bool, datetime, boo
 
 
 _BY_PEOPLE = datetime.min.replace(tzinfo=UTC)
+
+
+def _is_before(refused_one: Path, path: Path, fleet: Fleet | None, name: str) -> bool:
+    """Whether a refused file would count for a name, and not the accepted file of a path."""
+    one, other = ((p.stem != name, p) for p in (refused_one, path))
+    return fleet is not None or one < other
 
 
 def fleet_names(files: Mapping[Path, FileContents]) -> dict[str, Path]:
@@ -233,7 +264,7 @@ def find_stream(name: str, folder: str | Path | None = None) -> Stream:
             may not know of it.
     """
     paths = stream_paths(folder)
-    for path in (path for path in paths if path.stem == name):  # usually the only one to read
+    for path in [path for path in paths if path.stem == name][:1]:  # the one that counts
         with suppress(StreamFileError):
             contents = read_file(path)
             if contents.fleet is None and contents.streams[0].stream == name:
@@ -317,7 +348,7 @@ def refused_fleets_beside(path: Path) -> tuple[Path, ...]:
     """Refused files beside a fleet's that may be fleets: nobody knows which topics are theirs."""
     _, problems = read_files(p for p in stream_paths(path.parent) if p.name != path.name)
     return tuple(
-        p for p in problems if claimed_names([p]) == {p.stem} or _FLEET.search(_beginning(p))
+        p for p in problems if {*claimed_names([p])} == {p.stem} or _FLEET.search(_beginning(p))
     )
 
 
@@ -325,7 +356,10 @@ _FLEET = re.compile(rb"""^[{ ]*["']?fleet["']?[ \t]*:""", re.MULTILINE)
 
 
 def taken_names(
-    contents: FileContents, path: Path, files: Mapping[Path, FileContents], left: Iterable[str]
+    contents: FileContents,
+    path: Path,
+    files: Mapping[Path, FileContents],
+    left: Mapping[str, Path],
 ) -> dict[str, Problem | None]:
     """Topics of a fleet whose stream has the name of something else, and what is wrong with that.
 

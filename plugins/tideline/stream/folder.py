@@ -28,7 +28,7 @@ class StreamsFolder:
         self._folder = folder
         self._parsed: dict[Path, tuple[_Stamp, FileContents | None]] = {}
         self._streams: Mapping[str, StreamFile] = {}
-        self._files: tuple[Mapping[Path, FileContents], tuple[str, ...]] = ({}, ())
+        self._files: tuple[Mapping[Path, FileContents], Mapping[str, Path]] = ({}, {})
         self._read_at: float | None = None
         self._lock = threading.Lock()
 
@@ -41,7 +41,7 @@ class StreamsFolder:
                 self._read_at = now
             return self._streams
 
-    def files(self) -> tuple[Mapping[Path, FileContents], tuple[str, ...]]:
+    def files(self) -> tuple[Mapping[Path, FileContents], Mapping[str, Path]]:
         """What the streams are made of, as `by_name` takes it: accepted files, and other names."""
         self.streams()
         return self._files
@@ -65,7 +65,7 @@ class StreamsFolder:
             parsed[path] = (stamp, contents)
         self._parsed = parsed
         accepted = {path: found for path, (_, found) in parsed.items() if found is not None}
-        self._files = accepted, tuple(claimed_names(parsed.keys() - accepted.keys()))
+        self._files = accepted, claimed_names(parsed.keys() - accepted.keys())
         return by_name(*self._files)
 
 

@@ -244,6 +244,26 @@ def _check_structure(text: str, loader: Any) -> None:
             depth -= 1
 
 
+def words_at_top(text: bytes) -> Iterator[tuple[str, str]]:
+    """The keys of the outermost mapping that have a single word, with it, up to the first mistake.
+
+    Raises:
+        yaml.YAMLError: At the mistake.
+    """
+    depth, key = 0, None
+    for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+        if isinstance(event, yaml.NodeEvent) and depth == 1:
+            word = event.value if isinstance(event, yaml.ScalarEvent) else None
+            if key is None:
+                key = word or ""
+            else:
+                if word is not None:
+                    yield key, word
+                key = None
+        is_end = isinstance(event, yaml.CollectionEndEvent)
+        depth += isinstance(event, yaml.CollectionStartEvent) - is_end
+
+
 def _marked(problem: str, what: Any) -> yaml.MarkedYAMLError:
     return yaml.MarkedYAMLError(problem=problem, problem_mark=what.start_mark)
 
