@@ -15,7 +15,7 @@ MUTANTS = (
     ),
     Mutant(
         "a stream whose own file is refused is landed by no other",
-        "if known is None and not (name in left and _is_before(left[name], path, fleet, name)):",
+        "if known is None and not (name in left and left[name] < _rank((path, contents, stream))):",
         "if known is None:",
         "tests/unit/test_fleet_files.py",
     ),

@@ -207,6 +207,23 @@ def test_a_stream_that_has_left_does_not_come_back_while_its_file_is_refused(tmp
         find_stream("orders", tmp_path)
 
 
+@pytest.mark.parametrize("slip", ["slip: 1\n", "slip: [\n"])
+@pytest.mark.parametrize(("seen", "counts"), [(LATER, False), (NOW - timedelta(hours=1), True)])
+def test_no_other_fleet_lands_what_a_refused_fleet_has_found_first(tmp_path, slip, seen, counts):
+    """Nor does a refused fleet take away what another one saw first, or a file of its own has."""
+    path = write(tmp_path, FLEET.replace("shop.orders: orders", ""))
+    path.write_text(FLEET.replace("shop.orders: orders", "") + slip)
+    other = write(tmp_path, FLEET.replace("fleet: shop", "fleet: b"), (), "b.yaml")
+    topics = {"shop.carts": "id", "shop.new": "id"}
+    keep_topics(read_file(other).fleet, other, seen_again(None, "b", topics, seen))
+    (tmp_path / "z.yaml").write_text(
+        "stream: shop.orders\nkafka: {topics: [a]}\ntable: {uri: /lake/a}\n"
+    )
+    files, problems = read_files(stream_paths(tmp_path))
+    named = by_name(files, claimed_names(problems))
+    assert set(named) == {"shop.new", "shop.orders"} | ({"shop.carts"} if counts else set())
+
+
 @pytest.mark.parametrize(
     ("refused_name", "refused_text", "copy", "counts"),
     [

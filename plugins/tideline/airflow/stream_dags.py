@@ -34,6 +34,7 @@ from tideline.errors import StreamFileError
 from tideline.model.wording import first_few
 from tideline.stream.contents import FileContents
 from tideline.stream.files import (
+    Rank,
     by_name,
     claimed_names,
     find_fleet,
@@ -114,14 +115,14 @@ def _all_dags(folder: str | Path | None) -> list[DAG]:
 
 
 def _behind_refused(
-    files: Mapping[Path, FileContents], named: Collection[str], left: Mapping[str, Path]
+    files: Mapping[Path, FileContents], named: Collection[str], left: Mapping[str, Rank]
 ) -> list[tuple[str, str]]:
     """What is wrong with files of streams that a refused file would be the one of."""
     return [
         (
             f"{path.stem}.refused",
-            f"{path}: stream {s.stream}: {left[s.stream]} goes before, and is refused: mend that,"
-            " or delete one of both",
+            f"{path}: stream {s.stream}: {left[s.stream][-1]} goes before, and is refused: mend"
+            " that, or delete one of both",
         )
         for path, contents in files.items()
         for s in contents.streams

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import yaml
 
-from tideline.errors import BadInput, StreamFileError
+from tideline.documents import load
+from tideline.errors import BadInput, StreamFileError, UnreadableDocument
+from tideline.model.fleet import TopicList
 from tideline.model.wording import did_you_mean, first_few, said_by_system, shown
 from tideline.stream.contents import FileContents, contents_of
 from tideline.stream.fleet import Fleet
@@ -30,6 +33,7 @@ from tideline.stream.parsing import (
 from tideline.stream.stream import Stream
 from tideline.texts import read_regular
 
+_BY_PEOPLE = datetime.min.replace(tzinfo=UTC)
 _OF_CHECKOUT = Path(__file__).parents[3] / "dags" / "streams"
 
 
@@ -69,20 +73,43 @@ def stream_paths(folder: str | Path | None = None) -> list[Path]:
     return sorted(path for path in every if not path.name.startswith("."))  # as editors leave
 
 
-def claimed_names(refused_files: Iterable[Path]) -> dict[str, Path]:
+Rank = tuple[bool, datetime, bool, Path]
+"""What goes before: people's files, of fleets the first to see, a file named so; by path."""
+
+
+def claimed_names(refused_files: Iterable[Path]) -> dict[str, Rank]:
     """Names that refused files may mean: their own, and what they say of a stream or a fleet.
 
     Whatever is wrong with a file, nobody else takes its names meanwhile.
 
     Returns:
-        By name, the file that would count for it.
+        By name, the rank of the file that would count for it; streams of a refused fleet's topics
+        included, so far as its file can be read.
     """
-    found: dict[str, Path] = {}
-    for path in sorted(refused_files):
-        for name in (path.stem, *_names_said(_beginning(path))):
-            if name not in found or (path.stem == name != found[name].stem):
-                found[name] = path
+    found: dict[str, Rank] = {}
+    for path in refused_files:
+        said = (path.stem, *_names_said(_beginning(path)))
+        ranks = [(name, (False, _BY_PEOPLE, path.stem != name, path)) for name in said]
+        ranks += [(name, (True, t, path.stem != name, path)) for name, t in _listed(path, said)]
+        for name, rank in ranks:
+            found[name] = min(rank, found.get(name, rank))
     return found
+
+
+def _listed(path: Path, said: Iterable[str]) -> Iterator[tuple[str, datetime]]:
+    """The streams that a refused fleet has of topics found so far, and when these were seen."""
+    data: dict[str, Any] = {}
+    with suppress(StreamFileError):
+        data = parse(read_text(path), str(path)).data
+    given = {k: v for k in ("stream", "names", "overrides") if isinstance(v := data.get(k), dict)}
+    empty: dict[str, Any] = {"stream": {"stream": "{name}"}, "names": {}, "overrides": {}}
+    fleet = Fleet.model_construct(**(empty | given))
+    for name in {str(data.get("topics_file") or f"{one}.topics.json") for one in said}:
+        with suppress(OSError, ValueError, TypeError, AttributeError, UnreadableDocument):
+            file = path.absolute().parent / name
+            known = load(TopicList, read_regular(file, _MOST_LOOKED_AT), str(file))
+            for topic in known.topics:
+                yield str(fleet.file_of(topic.name)["stream"]), topic.first_seen
 
 
 def _names_said(text: bytes) -> set[str]:
@@ -107,7 +134,7 @@ _NAMED = re.compile(
 )
 
 
-NOTHING_LEFT: Mapping[str, Path] = MappingProxyType({})
+NOTHING_LEFT: Mapping[str, Rank] = MappingProxyType({})
 """No file is refused."""
 
 
@@ -144,7 +171,7 @@ class StreamFile:
 
 
 def by_name(
-    files: Mapping[Path, FileContents], left: Mapping[str, Path] = NOTHING_LEFT
+    files: Mapping[Path, FileContents], left: Mapping[str, Rank] = NOTHING_LEFT
 ) -> dict[str, StreamFile]:
     """The streams of accepted files by name, for Dags, commands and the page alike.
 
@@ -167,26 +194,17 @@ def by_name(
         known = found.get(name)
         if name in contents.first_seen and name in fleets:
             continue
-        if known is None and not (name in left and _is_before(left[name], path, fleet, name)):
+        if known is None and not (name in left and left[name] < _rank((path, contents, stream))):
             found[name] = StreamFile(stream, path, fleet)
         elif known is not None and (fleet is None or known.fleet is not None):
             found[name] = replace(known, others=(*known.others, path))
     return found
 
 
-def _rank(named: tuple[Path, FileContents, Stream]) -> tuple[bool, datetime, bool, Path]:
+def _rank(named: tuple[Path, FileContents, Stream]) -> Rank:
     path, contents, stream = named
     seen = contents.first_seen.get(stream.stream, _BY_PEOPLE)
     return contents.fleet is not None, seen, path.stem != stream.stream, path
-
-
-_BY_PEOPLE = datetime.min.replace(tzinfo=UTC)
-
-
-def _is_before(refused_one: Path, path: Path, fleet: Fleet | None, name: str) -> bool:
-    """Whether a refused file would count for a name, and not the accepted file of a path."""
-    one, other = ((p.stem != name, p) for p in (refused_one, path))
-    return fleet is not None or one < other
 
 
 def fleet_names(files: Mapping[Path, FileContents]) -> dict[str, Path]:
@@ -359,7 +377,7 @@ def taken_names(
     contents: FileContents,
     path: Path,
     files: Mapping[Path, FileContents],
-    left: Mapping[str, Path],
+    left: Mapping[str, Rank],
 ) -> dict[str, Problem | None]:
     """Topics of a fleet whose stream has the name of something else, and what is wrong with that.
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tideline.errors import StreamFileError
 from tideline.stream.contents import FileContents, topics_file
-from tideline.stream.files import StreamFile, by_name, claimed_names, read_file, stream_paths
+from tideline.stream.files import Rank, StreamFile, by_name, claimed_names, read_file, stream_paths
 
 _EVERY = 5
 """Seconds before files are looked at again."""
@@ -28,7 +28,7 @@ class StreamsFolder:
         self._folder = folder
         self._parsed: dict[Path, tuple[_Stamp, FileContents | None]] = {}
         self._streams: Mapping[str, StreamFile] = {}
-        self._files: tuple[Mapping[Path, FileContents], Mapping[str, Path]] = ({}, {})
+        self._files: tuple[Mapping[Path, FileContents], Mapping[str, Rank]] = ({}, {})
         self._read_at: float | None = None
         self._lock = threading.Lock()
 
@@ -41,7 +41,7 @@ class StreamsFolder:
                 self._read_at = now
             return self._streams
 
-    def files(self) -> tuple[Mapping[Path, FileContents], Mapping[str, Path]]:
+    def files(self) -> tuple[Mapping[Path, FileContents], Mapping[str, Rank]]:
         """What the streams are made of, as `by_name` takes it: accepted files, and other names."""
         self.streams()
         return self._files
