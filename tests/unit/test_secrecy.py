@@ -15,8 +15,9 @@ import pytest
 from tideline.connections import find_connection, has_backend
 from tideline.kafka.settings import kafka_settings
 from tideline.registry.connecting import registry_settings
-from tideline.secrecy import clamp_kafka_logs, without
+from tideline.secrecy import clamp_kafka_logs, told_without, without
 from tideline.store.settings import store_settings
+from tideline.texts import told
 
 ROOT = Path(__file__).parents[2]
 KEY = """\
@@ -238,3 +239,19 @@ def test_a_secret_that_is_part_of_another_leaves_nothing_of_it():
 )
 def test_what_is_secret_by_its_key_is_left_out_however_short_it_is(said, left):
     assert without(said, []) == left
+
+
+@pytest.mark.parametrize("blanks", [0, 300, 40_000, 60_000])
+@pytest.mark.parametrize("before", range(49_960, 50_001, 4))
+def test_a_login_at_the_cut_of_a_long_text_is_not_shown_in_part(before, blanks):
+    """What goes before shrinks: a query to three signs, blanks to one."""
+    query = "https://h/?" + "q" * (before - 11 - blanks) if before > blanks + 11 else "a"
+    text = f"{query}{' ' * blanks} kafka://olga:hunter2-and-more@broker:9092 end"
+    assert "hunter" not in told(text)
+    assert "hunter" not in told_without(text, ["hunter2-and-more"])
+
+
+@pytest.mark.parametrize("sign", ["\u200b", "\u2060", "\ufeff", "\xad", "\x1b"])
+def test_a_sign_that_nobody_sees_is_replaced(sign):
+    """Two names that look alike would be two."""
+    assert told(f"ord{sign}ers") == "ord\N{REPLACEMENT CHARACTER}ers"
