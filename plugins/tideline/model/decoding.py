@@ -59,6 +59,7 @@ def free_id(text: str, taken: Collection[int]) -> int:
 
 
 NO_CHANGE: ErrorClass = "no_change"
+"""Of an envelope that tells no change of a row: it is set aside, and no fault."""
 SINGLE_VALUES = {
     "text": '"string"',
     "long": '"long"',
@@ -70,7 +71,6 @@ SINGLE_VALUES = {
     "bytes": '"bytes"',
 }
 """Formats that are no documents -> the schema that stands for each, in Avro's words."""
-"""Of an envelope that tells no change of a row: it is set aside, and no fault."""
 
 OwnColumn = Literal[
     "topic",

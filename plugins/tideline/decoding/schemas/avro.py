@@ -41,7 +41,7 @@ from tideline.decoding.schemas.shapes import (
     Shape,
     Union,
     as_written,
-    is_unlisted,
+    asked_shape,
 )
 from tideline.model.decoding import SchemaUnusable, without_case
 
@@ -169,13 +169,7 @@ def _record_shape(
 ) -> Record | None:
     fields = []
     for field in node["fields"]:
-        here = (*path, field["name"])
-        try:
-            shape = node_shape(field["type"], here)
-        except SchemaUnusable:
-            if not is_unlisted(here, listed):
-                raise
-            continue
+        shape = asked_shape(node_shape, field["type"], (*path, field["name"]), listed)
         if shape is not None:
             fields.append(Field(field["name"], shape, field["aliases"], field["since"]))
     return Record(tuple(fields), name=_own_name(node)) if fields else None

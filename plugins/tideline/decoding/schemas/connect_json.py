@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from tideline.decoding.schemas.semantics import ANY_SCALE, semantic_type
-from tideline.decoding.schemas.shapes import Field, List, Map, Record, Scalar, Shape, is_unlisted
+from tideline.decoding.schemas.shapes import Field, List, Map, Record, Scalar, Shape, asked_shape
 from tideline.model.decoding import SchemaUnusable
 
 MAX_DEPTH = 64
@@ -101,12 +101,7 @@ class _Reading:
                 wrong = f"no name of a field, or there twice: {json.dumps(name)[:80]}"
                 raise SchemaUnusable(".".join(path), wrong)
             names.add(name)
-            try:
-                shape = self.shape(field, (*path, name))
-            except SchemaUnusable:
-                if not is_unlisted((*path, name), self.listed):
-                    raise
-                continue
+            shape = asked_shape(self.shape, field, (*path, name), self.listed)
             fields += [Field(name, shape)] if shape is not None else []
         found = Record(tuple(fields)) if fields else None
         if schema.get("name") == ANY_SCALE and names == {"scale", "value"}:

@@ -19,7 +19,7 @@ from functools import cached_property
 from typing import Any
 from urllib.parse import unquote, urljoin
 
-from tideline.decoding.schemas.shapes import Field, List, Map, Record, Scalar, Shape, is_unlisted
+from tideline.decoding.schemas.shapes import Field, List, Map, Record, Scalar, Shape, asked_shape
 from tideline.model.decoding import SchemaUnusable
 
 Found = Shape | None
@@ -292,12 +292,7 @@ class _Reading:
             raise SchemaUnusable(".".join(path), "properties is no object")
         fields = []
         for name, inner in properties.items():
-            try:
-                shape = self.shape(inner, (*path, name))
-            except SchemaUnusable:
-                if not is_unlisted((*path, name), self.listed):
-                    raise
-                continue
+            shape = asked_shape(self.shape, inner, (*path, name), self.listed)
             if shape is not None:
                 found = TEXT if shape is ANY else shape
                 since = str(inner.get("x-since", "")) if isinstance(inner, dict) else ""

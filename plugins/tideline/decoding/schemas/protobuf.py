@@ -23,7 +23,7 @@ from tideline.decoding.schemas.shapes import (
     Record,
     Scalar,
     Shape,
-    is_unlisted,
+    asked_shape,
 )
 from tideline.model.decoding import SchemaUnusable
 
@@ -145,14 +145,8 @@ class _Reading:
         self.inside.append(name)
         fields, depth = [], len(self.inside)
         for field in self.types[name].field:
-            here = (*path, field.name)
-            try:
-                shape = self._field(field, here)
-            except SchemaUnusable:
-                if not is_unlisted(here, self.listed):
-                    raise
-                del self.inside[depth:]
-                continue
+            shape = asked_shape(self._field, field, (*path, field.name), self.listed)
+            del self.inside[depth:]  # of one that was left out halfway
             if shape is not None:
                 fields.append(Field(field.name, shape, number=field.number))
         self.inside.pop()

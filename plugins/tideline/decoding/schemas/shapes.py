@@ -7,10 +7,12 @@ same column, but a reader that takes one for the other is wrong by a factor of 1
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from tideline.decoding.schemas.changes import nested_names
+from tideline.model.decoding import SchemaUnusable
 
 MAX_PRECISION = 38
 """Of Spark's and Delta's decimals."""
@@ -117,18 +119,35 @@ class Union:
     members: tuple[Shape, ...]
 
 
-def is_unlisted(path: Sequence[str], listed: Collection[str] | None) -> bool:
-    """Whether nobody asks for a field: one that no column can be made of is then left out.
+def asked_shape(
+    read: Callable[[Any, tuple[str, ...]], Shape | None],
+    schema: Any,
+    path: tuple[str, ...],
+    listed: Collection[str] | None,
+) -> Shape | None:
+    """The shape of a field; None where it has no column.
 
     Args:
-        path: The field's, from the outermost record on.
-        listed: The paths that are asked for; None for all.
+        read: Makes the shape, of the field's schema and path.
+        schema: The field's.
+        path: From the outermost record on.
+        listed: The paths of the fields that are asked for; None for all.
+
+    Raises:
+        SchemaUnusable: No column can be made of a field that is asked for.
     """
-    if listed is None:
-        return False
-    here = ".".join(path)
+    try:
+        return read(schema, path)
+    except SchemaUnusable:
+        if listed is None or _is_asked(".".join(path), listed):
+            raise
+        return None
+
+
+def _is_asked(here: str, listed: Collection[str]) -> bool:
+    """Whether a field is listed, or one inside of it, or one around it."""
     related = (p == here or p.startswith(f"{here}.") or here.startswith(f"{p}.") for p in listed)
-    return not any(related)
+    return any(related)
 
 
 @dataclass(frozen=True, slots=True)
