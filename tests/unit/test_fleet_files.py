@@ -19,6 +19,7 @@ from tideline.stream.files import (
     read_files,
     read_fleet,
     read_stream,
+    refused_fleets_beside,
     stream_paths,
 )
 
@@ -178,7 +179,7 @@ def test_a_topic_leaves_its_fleet_by_a_file_of_its_own(tmp_path):
     assert find_stream("orders", tmp_path).limits.max_records_per_run == 3
     assert [s.stream for s in read_fleet(path).streams] == ["shop.carts"]
     files, problems = read_files(stream_paths(tmp_path))
-    named = by_name(files)
+    named = by_name(files, {})
     assert not problems
     assert (named["orders"].fleet, named["orders"].warning) == (None, None)
     assert named["shop.carts"].fleet.fleet == "shop"
@@ -222,6 +223,15 @@ def test_no_other_fleet_lands_what_a_refused_fleet_has_found_first(tmp_path, sli
     files, problems = read_files(stream_paths(tmp_path))
     named = by_name(files, claimed_names(problems))
     assert set(named) == {"shop.new", "shop.orders"} | ({"shop.carts"} if counts else set())
+    told = "\n".join(map(str, read_fleet(other).problems))
+    assert ("shop.yaml has it, a fleet that is refused" in told) is not counts
+
+
+def test_a_refused_file_that_says_nothing_may_be_a_fleet_with_a_list(tmp_path):
+    """The list of its topics, which lies there by its name, does not make it a stream's file."""
+    write(tmp_path).write_text("")
+    other = write(tmp_path, FLEET.replace("fleet: shop", "fleet: b"), (), "b.yaml")
+    assert refused_fleets_beside(other) == (tmp_path / "shop.yaml",)
 
 
 @pytest.mark.parametrize(
@@ -264,7 +274,7 @@ def test_two_fleets_with_one_stream_are_told(tmp_path):
     other = tmp_path / "shop2.yaml"
     fleet = read_file(other).fleet
     keep_topics(fleet, other, seen_again(None, "shop2", {"shop.orders": "id"}, NOW))
-    named = by_name(read_files(stream_paths(tmp_path))[0])
+    named = by_name(read_files(stream_paths(tmp_path))[0], {})
     assert (
         "shop2.yaml also says stream: orders; shop.yaml is what counts" in named["orders"].warning
     )

@@ -107,7 +107,7 @@ class AskedKeys:
                 " allowed: --raw-key, Kafka's key as it is"
             )
         tables = [t for t in _by_role(run, former)["decoded"] if t.columns()]
-        types = {str(c["name"]): c["type"] for t in tables[:1] for c in t.columns()}
+        types = _types_of(tables[0]) if tables else {}
         names = dict.fromkeys(name for key in self.keys for name in key)
         for number, name in enumerate(names, 1):
             if name not in types or name in COORDINATES:  # it may be a key
@@ -381,12 +381,14 @@ def _fitting(table: TablePort, names: Iterable[str], keys: Mapping[int, Key]) ->
     types = _types_of(table)
     if not {*names} <= {*types} or any(types[name] in _ROUNDING for name in names):
         return {}
-    found = {}
-    for number, key in keys.items():
-        with suppress(BadInput):
-            if table.spelled([key]) == [dict(key)]:
-                found[number] = key
-    return found
+    spelled: dict[int, Key] = {}
+    try:  # each call opens the table
+        spelled |= zip(keys, table.spelled(keys.values()), strict=True)
+    except BadInput:
+        for number, key in keys.items():
+            with suppress(BadInput):
+                spelled[number] = table.spelled([key])[0]
+    return {number: key for number, key in spelled.items() if key == keys[number]}
 
 
 def _texts_of_before(table: TablePort, today: TablePort, names: Iterable[str]) -> list[str]:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import yaml
@@ -134,10 +133,6 @@ _NAMED = re.compile(
 )
 
 
-NOTHING_LEFT: Mapping[str, Rank] = MappingProxyType({})
-"""No file is refused."""
-
-
 @dataclass(frozen=True, slots=True)
 class StreamFile:
     """A stream, and the files that name it.
@@ -170,9 +165,7 @@ class StreamFile:
         return self.stream.stream
 
 
-def by_name(
-    files: Mapping[Path, FileContents], left: Mapping[str, Rank] = NOTHING_LEFT
-) -> dict[str, StreamFile]:
+def by_name(files: Mapping[Path, FileContents], left: Mapping[str, Rank]) -> dict[str, StreamFile]:
     """The streams of accepted files by name, for Dags, commands and the page alike.
 
     A stream with a file of its own has left its fleet, and belongs to it no more. What people have
@@ -365,9 +358,8 @@ def names_taken_beside(contents: FileContents, path: Path) -> dict[str, Problem 
 def refused_fleets_beside(path: Path) -> tuple[Path, ...]:
     """Refused files beside a fleet's that may be fleets: nobody knows which topics are theirs."""
     _, problems = read_files(p for p in stream_paths(path.parent) if p.name != path.name)
-    return tuple(
-        p for p in problems if {*claimed_names([p])} == {p.stem} or _FLEET.search(_beginning(p))
-    )
+    texts = {p: _beginning(p) for p in problems}
+    return tuple(p for p, t in texts.items() if _names_said(t) <= {p.stem} or _FLEET.search(t))
 
 
 _FLEET = re.compile(rb"""^[{ ]*["']?fleet["']?[ \t]*:""", re.MULTILINE)
@@ -395,12 +387,15 @@ def taken_names(
         name, file = stream.stream, counts.get(stream.stream)
         if file is not None and file.path == path:
             continue
-        if file is None and name not in fleets:
-            found[topic] = None
-        elif file is None:
+        if file is None and name in fleets:
             told = f"another name: {fleets[name].name} is a fleet of that name"
             found[topic] = contents.problem(stream, "stream", name, told)
-        elif file.fleet is None and _lands(file.stream.kafka, topic, stream.kafka):
+        elif file is None and left[name][0]:
+            told = f"another name: {left[name][-1].name} has it, a fleet that is refused; mend that"
+            found[topic] = contents.problem(stream, "stream", name, told)
+        elif file is None or (
+            file.fleet is None and _lands(file.stream.kafka, topic, stream.kafka)
+        ):
             found[topic] = None
         else:
             told = f"another name: {file.path.name} has a stream of that name, of another topic"
