@@ -125,16 +125,13 @@ def asked_shape(
     path: tuple[str, ...],
     listed: Collection[str] | None,
 ) -> Shape | None:
-    """The shape of a field; None where it has no column.
+    """The shape of a field; None where it has no column, or none can be made and nobody asks.
 
     Args:
         read: Makes the shape, of the field's schema and path.
         schema: The field's.
         path: From the outermost record on.
         listed: The paths of the fields that are asked for; None for all.
-
-    Raises:
-        SchemaUnusable: No column can be made of a field that is asked for.
     """
     try:
         return read(schema, path)
