@@ -16,6 +16,7 @@ from tideline.contract.page import (
     RunPage,
     StreamList,
     StreamPage,
+    Trigger,
 )
 from tideline.contract.shapes import (
     CurrentStatus,
@@ -80,6 +81,7 @@ def status(name, state, **facts):
         "problem": None,
         "oldest_unread_at": None,
         "headroom_seconds": None,
+        "headroom_estimated": False,
         "last_run": run_of(9),
         "last_landed_version": 4_811,
         "open_incidents": 0,
@@ -96,6 +98,7 @@ def listed(name, found, rng=None, level=2_000_000, **facts):
     rng = rng or random.Random(name)
     known = {
         "stream": name,
+        "dag_id": name,
         "topics": name,
         "fleet": None,
         "table": f"s3a://lake/raw/{name}",
@@ -270,6 +273,7 @@ def runs(number, dag="orders"):
                 offsets=36_000 if ranges else 0,
                 rows=36_000 if kind == "done" else None,
                 table_version=4_811 - at if kind == "done" else None,
+                finishes=None,
                 by="dana" if lane == "backfill" else None,
                 ranges=ranges,
                 updated_at=ago(minutes=10 * at + 1),
@@ -294,20 +298,36 @@ def actions(name):
         incident="incident-31",
     )
     return answer, *(
-        Action(title=title, url=url, fill=fill and json.dumps(fill), note=note)
-        for title, url, fill, note in (
-            ("Land what is new", to, None, "Trigger, single run"),
+        Action(title=title, url=url, fill=fill and json.dumps(fill), note=note, trigger=trigger)
+        for title, url, fill, note, trigger in (
+            ("Run now", to, None, "Lands what is new", Trigger(dag_id=name, conf={})),
             (
-                "Land offsets that were passed over",
+                "Backfill a window of time",
                 to,
-                [passed],
-                "Trigger, single run: paste this into ranges",
+                None,
+                "In Airflow: Trigger, Backfill. Each run reads the window of its data interval",
+                None,
             ),
             (
-                "Rewind to after the newest run",
+                "Backfill skipped offsets",
+                to,
+                [passed],
+                "Lands these offsets, which no run has landed",
+                Trigger(dag_id=name, conf={"ranges": [passed]}),
+            ),
+            (
+                "Rewind",
                 "dags/tideline_rewind",
                 {"stream": name, "to_run": run_of(13), "reason": "", "confirm": name},
-                "Trigger; to_run is the last run to keep. Rows of later runs are removed",
+                "In Airflow: Trigger. to_run is the last run to keep; rows of later runs go",
+                None,
+            ),
+            (
+                "Audit",
+                "dags/tideline_audit",
+                None,
+                "Compares ledger, table and brokers; changes nothing",
+                Trigger(dag_id="tideline_audit", conf={"stream": name}),
             ),
         )
     )
@@ -342,6 +362,9 @@ class World:
         self.refused = {}  # path -> (status, error, message)
         self.tasks = _TASKS
         self.airflows = []  # what Airflow says of runs
+        self.paused = set()  # Dags
+        self.failed = set()  # Dags whose last run has failed
+        self.log = []  # of every task
         self.sent = []  # what the page has had Airflow run
         self.taken = (200, {"dag_run_id": "sent", "state": "queued"})
         self.sent_state = "success"
@@ -374,7 +397,6 @@ class World:
         known |= {
             "refreshing": False,
             "schedule": "*/10 * * * *",
-            "dag_id": "orders",
             "cluster_id": "MkU3OEVBNTcwNTJENDM2Qg",
             "table_version": 4_811,
             "incidents": (at_stake(),),
@@ -409,6 +431,7 @@ _TASKS = [
         "duration": seconds,
         "state": "success",
         "try_number": tries,
+        "map_index": -1,
         "start_date": f"2026-01-01T00:00:{at:02d}Z",
     }
     for at, (task, seconds, tries) in enumerate(

@@ -226,12 +226,12 @@ def test_ways_to_airflow(visitor):
     """Each way leads to Airflow's own form; its values can be copied."""
     page = visitor.stream()
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page.get_by_role("button", name="Copy the values: Land offsets that were passed over").click()
+    page.get_by_role("button", name="Copy the values: Backfill skipped offsets").click()
     expect(page.locator("#live")).to_have_text("copied")
     copied = json.loads(page.evaluate("navigator.clipboard.readText()"))
     (passed,) = copied
     assert (passed["start_offset"], passed["end_offset"]) == (3_300_000, 3_420_000)
-    link = page.get_by_role("link", name="Land what is new")
+    link = page.get_by_role("link", name="Backfill a window of time")
     assert link.get_attribute("href") == f"{visitor.root}/dags/orders"
 
 

@@ -14,13 +14,8 @@ from shlex import quote as shell_quoted
 from typing import Any
 from urllib.parse import quote
 
-from tideline.contract import page
-from tideline.contract.building import (
-    build_headroom,
-    build_incident,
-    build_status,
-    build_summary,
-)
+from tideline.contract import page, shapes
+from tideline.contract.building import build_incident, build_status, build_summary
 from tideline.contract.page import Action
 from tideline.ledger.state import LedgerState
 from tideline.model.head import Headroom
@@ -60,7 +55,6 @@ def build_stream(view: StreamView) -> page.StreamPage:
         **_facts(view),
         refreshing=view.is_pending,
         schedule=view.stream.schedule,
-        dag_id=view.file.dag_id,
         cluster_id=head.cluster_id if head is not None else None,
         table_version=head.table_version if head is not None else None,
         incidents=[build_incident(i) for i in state.open_incidents] if state is not None else (),
@@ -76,12 +70,13 @@ def _facts(view: StreamView) -> dict[str, Any]:
     status = None if view.facts is None else _status(view.facts, now)
     return {
         "stream": stream.stream,
+        "dag_id": view.file.dag_id,
         "topics": ", ".join(stream.kafka.topics) or f"matching {stream.kafka.topic_pattern}",
         "table": stream.table.uri,
         "status": None if status is None else build_status(status),
         "warning": view.file.warning,
         "fleet": view.file.fleet.fleet if view.file.fleet is not None else None,
-        "retention_seconds": None if head is None else _retention(head.headroom, now),
+        "retention_seconds": None if view.facts is None else _retention(view.facts.headroom, now),
         "days": () if head is None else [page.Day.of(d, day=d.day.isoformat()) for d in head.days],
         "ledger": page.Look.of(view.ledger),
         "brokers": page.Look.of(view.brokers),
@@ -105,7 +100,7 @@ def _status(facts: StreamFacts, now: datetime) -> Status:
     )
 
 
-def _retention(known: Sequence[Headroom], now: datetime) -> float | None:
+def _retention(known: Iterable[Headroom], now: datetime) -> float | None:
     """How long the topic keeps records that retention reaches first, in seconds."""
     timed = [(left, h) for h in known if (left := h.seconds_left(now)) is not None]
     if not timed:
@@ -148,15 +143,18 @@ def _sorted(chosen: Sequence[Standing], sort: str) -> list[Standing]:
 
 
 def _expires(standing: Standing) -> float:
-    at = standing.headroom.expires_at if standing.headroom is not None else None
-    return _NO_HEADROOM if at is None else at.timestamp()
+    left = standing.seconds_left(datetime.now(UTC))
+    return _NO_HEADROOM if left is None else left
 
 
 def _partition(standing: Standing, logs: Iterable[LogBands]) -> page.PagePartition:
-    headroom = [] if standing.headroom is None else [standing.headroom]
+    now, known = datetime.now(UTC), standing.headroom
+    if known is None and standing.is_expired and standing.topic is not None:
+        known = Headroom(standing.topic, standing.partition, standing.next_offset or 0, None, None)
+    left = standing.seconds_left(now)
     return page.PagePartition.of(
         standing,
-        headroom=next(iter(build_headroom(headroom)), None),
+        headroom=None if known is None else shapes.Headroom.of(known, seconds_left=left),
         logs=[_log(log) for log in logs],
     )
 
@@ -244,28 +242,36 @@ def _answer(file: StreamFile, incident: Incident) -> Action:
 
 def _readings(facts: StreamFacts, file: StreamFile) -> Iterator[Action]:
     dag = f"dags/{_quoted(file.dag_id)}"
-    yield Action(title="Land what is new", url=dag, fill=None, note="Trigger, single run")
     yield Action(
-        title="Land a window again, or for the first time",
+        title="Run now",
         url=dag,
         fill=None,
-        note="Trigger, Backfill: the data intervals of its runs are read as windows of time",
+        note="Lands what is new",
+        trigger=page.Trigger(dag_id=file.dag_id, conf={}),
     )
-    ranges = json.dumps([asdict(r) for r in facts.not_landed], separators=(",", ":"))
-    if facts.not_landed and _has_own_dag(file):
+    yield Action(
+        title="Backfill a window of time",
+        url=dag,
+        fill=None,
+        note="In Airflow: Trigger, Backfill. Each run reads the window of its data interval",
+    )
+    ranges = [asdict(r) for r in facts.not_landed]
+    as_json = json.dumps(ranges, separators=(",", ":"))
+    if ranges and _has_own_dag(file):
         yield Action(
-            title="Land offsets that were passed over",
+            title="Backfill skipped offsets",
             url=dag,
-            fill=ranges,
-            note="Trigger, single run: paste this into ranges",
+            fill=as_json,
+            note="Lands these offsets, which no run has landed",
+            trigger=page.Trigger(dag_id=file.dag_id, conf={"ranges": ranges}),
         )
-    elif facts.not_landed:
+    elif ranges:
         yield Action(
-            title="Land offsets that were passed over",
+            title="Backfill skipped offsets",
             url=dag,
             fill=None,
-            note="Its fleet's Dag takes no ranges: in a shell",
-            command=_command("run", file, "--ranges", ranges),
+            note="The Dag of a fleet takes no ranges: in a shell",
+            command=_command("run", file, "--ranges", as_json),
         )
 
 
@@ -277,33 +283,34 @@ def _operations(facts: StreamFacts, file: StreamFile) -> Iterator[Action]:
     stream, head = facts.stream, facts.state.head
     if head.commits:
         newest = head.commits[-1].run_id
-        again = "Clear this task: the same offsets are read, and one copy stays"
+        again = "In Airflow: clear this task. It reads the same offsets, and one copy stays"
         if _has_own_dag(file):
             yield Action(
-                title="Read the newest run's offsets again",
+                title="Read the newest run again",
                 url=f"{_run_page(file.dag_id, newest)}/tasks/ingest_ranges",
                 fill=None,
                 note=again,
             )
         else:
             yield Action(
-                title="Read the newest run's offsets again",
+                title="Read the newest run again",
                 url=f"dags/{_quoted(file.dag_id)}",
                 fill=None,
-                note="A clear of its fleet's task lands only what is not closed: in a shell",
+                note="Clearing the task of a fleet lands only what is not closed: in a shell",
                 command=_command("run", file, "--run-id", newest),
             )
         yield Action(
-            title="Rewind to after the newest run",
+            title="Rewind",
             url="dags/tideline_rewind",
             fill=_form(stream=stream.stream, to_run=newest, reason="", confirm=stream.stream),
-            note="Trigger; to_run is the last run to keep. Rows of later runs are removed",
+            note="In Airflow: Trigger. to_run is the last run to keep; rows of later runs go",
         )
     yield Action(
-        title="Hold ledger, table and brokers against each other",
+        title="Audit",
         url="dags/tideline_audit",
-        fill=_form(stream=stream.stream),
-        note="Trigger; it changes nothing",
+        fill=None,
+        note="Compares ledger, table and brokers; changes nothing",
+        trigger=page.Trigger(dag_id="tideline_audit", conf={"stream": stream.stream}),
     )
 
 

@@ -97,10 +97,11 @@ async def runs(request: Request, stream: StreamName, count: Count = 50) -> page.
         closed = list(islice(ledger.recent_runs(), count + 1))  # one more tells whether there is
         state = ledger.read()
         still_open = list(state.runs.values())[::-1]
-        found = [
-            *still_open,
-            *(r for r in closed if r.run_id not in {o.run_id for o in still_open}),
-        ]
+        opened = {record.run_id for record in still_open}
+        ended = [record for record in closed if record.run_id not in opened]
+        # Of two that were closed together, the later one has finished the other's plan.
+        ended.sort(key=lambda r: (r.updated_at, r.begun_at or r.updated_at), reverse=True)
+        found = [*still_open, *ended]
         return page.RunPage(
             runs=[building.build_run(file, r, state) for r in found[:count]],
             more=len(found) > count,

@@ -71,6 +71,27 @@ export const tasks = (dag, run) =>
 export const airflowRuns = (dag, count) =>
   get(new URL(`api/v2/dags/${part(dag)}/dagRuns?order_by=-run_after&limit=${count}`, AIRFLOW));
 
+/** @param {string} dag @returns {Promise<Object>} What Airflow says of a Dag. */
+export const dag = (dag) => get(new URL(`api/v2/dags/${part(dag)}`, AIRFLOW));
+
+/** Ids of the Dags of ours that Airflow finds. @param {Object} query As of Airflow's own list. @returns {Promise<Set<string>>} */
+export async function dags(query) {
+  const found = new Set();
+  for (let asked = 0, total = 1; asked < total; ) {
+    const url = new URL("api/v2/dags", AIRFLOW);
+    for (const [name, value] of Object.entries({ tags: "tideline", order_by: "dag_id", limit: 100, offset: asked, ...query })) url.searchParams.set(name, value);
+    const { dags, total_entries } = await get(url);
+    for (const { dag_id } of dags) found.add(dag_id);
+    asked += dags.length || total_entries;
+    total = total_entries;
+  }
+  return found;
+}
+
+/** @param {string} dag @param {string} run @param {Object} task @returns {Promise<Object>} A task's log, as Airflow keeps it. */
+export const log = (dag, run, { task_id: task, map_index: index, try_number: number }) =>
+  get(new URL(`api/v2/dags/${part(dag)}/dagRuns/${part(run)}/taskInstances/${part(task)}/logs/${number}?full_content=true&map_index=${index}`, AIRFLOW));
+
 /** @param {string} dag @param {string} run @returns {Promise<Object>} What Airflow says of a run. */
 export const run = (dag, run) => get(new URL(`api/v2/dags/${part(dag)}/dagRuns/${part(run)}`, AIRFLOW));
 

@@ -5,8 +5,8 @@
 import { average, curve, headroomBar } from "./bars.js";
 import { h } from "./dom.js";
 import { NOTHING, count, runName, time } from "./format.js";
-import { streamLink } from "./links.js";
-import { badge, rank, stateBadge, stateOf } from "./states.js";
+import { airflowLink, streamLink } from "./links.js";
+import { STATES, badge, ledgerState, rank, stateBadge, stateOf } from "./states.js";
 
 /** As `Column` of table.js, each with `value`: what it is sorted by; null and undefined are unknown. */
 export const COLUMNS = [
@@ -22,7 +22,7 @@ export const COLUMNS = [
   },
   {
     id: "headroom", label: "Headroom", hint: "time until retention reaches an unread record",
-    cell: (one) => headroomBar(one.status?.headroom_seconds, one.retention_seconds),
+    cell: headroomBar,
     value: ({ status }) => status?.headroom_seconds,
   },
   { id: "landed", label: "Last landed run", cell: runCell, value: ({ status }) => status?.last_run },
@@ -44,7 +44,7 @@ export function lag(status) {
 }
 
 function nameCell({ stream, topics, table, fleet }) {
-  const flow = `${topics} → ${table}`;
+  const flow = topics === stream ? table : `${topics} → ${table}`;
   return [streamLink(stream), fleet && h("span", { class: "dim", title: "fleet" }, ` ${fleet}`), h("span", { class: "sub", title: flow }, flow)];
 }
 
@@ -54,10 +54,17 @@ function stateCell(one) {
   const doubt = !look.problem && one.brokers.asked_at && one.status?.problem;
   return [
     stateBadge(stateOf(one)),
+    (one.paused || one.failed) && h("span", { class: "sub" }, ofDag(one)),
     look.problem && h("span", { class: "sub warn", title: look.problem }, `${whose} away`, seen),
     doubt && h("span", { class: "sub warn", title: doubt }, doubt),
     one.warning && h("span", { class: "sub warn", title: one.warning }, one.warning),
   ];
+}
+
+/** What stands behind a paused or failed Dag, and the way there. */
+function ofDag({ paused, dag_id: dag, ...one }) {
+  const runs = paused ? "" : "/runs?state=failed";
+  return [`${STATES[ledgerState(one)].label}; `, airflowLink(`dags/${encodeURIComponent(dag)}${runs}`, paused ? "its Dag" : "its runs")];
 }
 
 function runCell({ status }) {

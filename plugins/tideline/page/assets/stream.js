@@ -4,6 +4,7 @@
  */
 import * as api from "./api.js";
 import { showActions } from "./actions.js";
+import { lookAtDag } from "./airflow.js";
 import { announce, h, update } from "./dom.js";
 import { buildExplain } from "./explain.js";
 import { showFacts, showHeadline } from "./facts.js";
@@ -24,7 +25,7 @@ const INCIDENTS = 50;
  */
 export function showStream(name) {
   document.title = `${name} · Tideline`;
-  const view = { name, runs: 10, page: null, at: null, ...buildPage() };
+  const view = { name, runs: 10, page: null, dag: {}, at: null, ...buildPage() };
   view.partitions = buildPartitions(view.parts.partitions, view.parts.coverage, name, explainAt(view));
   view.explain = buildExplain(view.parts.explain, name);
   const refresh = keepFresh(() => load(view));
@@ -67,18 +68,22 @@ function buildPage() {
 
 async function load(view) {
   // These wait for the ledger's history, which may take long: what is known is shown before.
-  const history = Promise.allSettled([api.runs(view.name, view.runs), api.incidents(view.name, INCIDENTS), api.airflowRuns(view.name, view.runs)]);
-  const [page, partitions] = await Promise.allSettled([api.stream(view.name), view.partitions.load()]);
+  const one = api.stream(view.name);
+  const airflow = one.then(({ dag_id: dag }) => lookAtDag(dag, view.runs));
+  const history = Promise.allSettled([api.runs(view.name, view.runs), api.incidents(view.name, INCIDENTS), airflow]);
+  const [page, partitions] = await Promise.allSettled([one, view.partitions.load()]);
   view.loading.hidden = true;
   if (page.status === "fulfilled") showPage(view, page.value);
   tellProblems(view, page);
   if (view.page) within(view.parts.partitions, partitions, view.partitions.show);
-  const [runs, incidents, airflows] = await history;
+  const [runs, incidents, dag] = await history;
   for (const { status, reason } of [page, partitions, runs, incidents]) {
     if (status === "rejected" && reason.status === undefined) console.error(reason);
   }
   if (!view.page) return false;
-  const known = airflows.value?.dag_runs ?? null;
+  view.dag = dag.value ?? {};
+  if (page.status === "fulfilled") showPage(view, page.value);
+  const known = view.dag.runs ?? null;
   const all = incidents.value?.incidents ?? view.page.incidents;
   within(view.parts.runs, runs, (value) => showRuns(view.parts.runs, withAirflows(value, known, all, view.page.dag_id), view.page, view.moreRuns));
   within(view.parts.closed, incidents, (value) => {
@@ -88,7 +93,9 @@ async function load(view) {
   return view.page.refreshing || (partitions.value?.refreshing ?? false);
 }
 
-function showPage(view, page) {
+function showPage(view, answer) {
+  const { paused = null, failed = null, error = null } = view.dag;
+  const page = { ...answer, paused, failed: answer.dag_id === answer.stream ? failed : null, error };
   const before = view.page && stateOf(view.page);
   if (before && before !== stateOf(page)) announce(`${page.stream}: ${STATES[stateOf(page)].label}`);
   view.page = page;
@@ -99,7 +106,7 @@ function showPage(view, page) {
   reveal(view.parts.facts);
   showOpen(view.parts.open, page, view.refresh);
   reveal(view.parts.open, page.incidents.length > 0);
-  showActions(view.parts.actions, page.actions);
+  showActions(view.parts.actions, page.actions, view.refresh);
   reveal(view.parts.actions, page.actions.length > 0);
   view.explain.offer(page);
   reveal(view.parts.explain);
