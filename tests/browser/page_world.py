@@ -9,9 +9,11 @@ from tideline.contract.page import (
     Action,
     Choice,
     Day,
+    Hour,
     IncidentPage,
     ListedStream,
     Look,
+    Pace,
     PageRun,
     RunPage,
     StreamList,
@@ -285,6 +287,23 @@ def runs(number, dag="orders"):
     return RunPage(runs=tuple(found), more=True)
 
 
+def pace():
+    """Lag that shrinks over a day, and the outlook."""
+    hour = now().replace(minute=0, second=0)
+    hours = [
+        Hour(
+            begins_at=hour - timedelta(hours=back),
+            runs=6,
+            rows=216_000,
+            unread=1_200_000 + 90_000 * back,
+            seconds=47.0 + back % 5 * 9,
+        )
+        for back in range(23, -1, -1)
+        if back != 9
+    ]
+    return Pace(hours=hours, caught_up_at=now() + timedelta(hours=14.5), grows=False)
+
+
 def actions(name):
     """As the page's API words them."""
     to = f"dags/{name}"
@@ -418,6 +437,8 @@ class World:
                 return partition_page(self.partitions, query, self.refreshing)
             case ["runs"]:
                 return runs(int(query.get("count", 20)))
+            case ["pace"]:
+                return pace()
             case ["incidents"]:
                 return IncidentPage(incidents=(*self.page.incidents, *self.closed), more=False)
             case ["records", topic, partition, offset]:

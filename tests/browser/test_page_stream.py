@@ -235,6 +235,18 @@ def test_ways_to_airflow(visitor):
     assert link.get_attribute("href") == f"{visitor.root}/dags/orders"
 
 
+def test_lag_and_duration_by_hour(visitor):
+    """A bar for each hour that has runs, an axis in hours with a zone, and what the pace means."""
+    page = visitor.stream()
+    charts = page.locator("figure.pace")
+    expect(charts).to_have_count(2)
+    assert [charts.nth(n).locator("rect").count() for n in (0, 1)] == [23, 23]
+    axis = charts.first.locator(".axis")
+    expect(axis.last).to_contain_text("now (UTC)")
+    assert axis.first.inner_text().split() == ["3.3", "M", "0"]
+    expect(page.locator("#facts")).to_contain_text("caught up in 14 h at this pace")
+
+
 @pytest.mark.parametrize("width", [360, 390, 900])
 def test_narrow(visitor, width):
     """A narrow window scrolls down, never sideways."""

@@ -188,6 +188,32 @@ class RunPage(Shape):
     more: bool
 
 
+class Hour(Shape):
+    """Live runs that were planned in one hour (UTC).
+
+    `unread` is the most that one of them has found, `seconds` the longest from its begin to its
+    end; null is unknown.
+    """
+
+    begins_at: IsoTime
+    runs: int
+    rows: int
+    unread: int
+    seconds: float | None
+
+
+class Pace(Shape):
+    """The hours of the last day that have runs, oldest first, and what follows from the last six.
+
+    `caught_up_at`: when nothing will be unread at this pace; null where the next run reads it all,
+    where nobody knows, and where the lag `grows`.
+    """
+
+    hours: tuple[Hour, ...]
+    caught_up_at: IsoTime | None
+    grows: bool
+
+
 class IncidentPage(Shape):
     """The open incidents, then the newest closed ones."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Hashable
+from datetime import UTC, datetime
 from itertools import islice
 from typing import Annotated, Literal, TypeVar
 
@@ -22,9 +23,11 @@ from tideline.contract.building import build_incident
 from tideline.errors import BadInput
 from tideline.ledger.ledger import Ledger
 from tideline.model.offsets import TopicPartition
+from tideline.model.run import RunRecord
 from tideline.model.status import Explanation
 from tideline.page import building
-from tideline.page.bands import StreamView
+from tideline.page.bands import StreamView, lag_spread
+from tideline.page.pace import MOST_RUNS, build_pace
 from tideline.page.sources import PATIENCE_SECONDS, Sources, not_answered
 from tideline.rules.status import explain
 
@@ -108,6 +111,19 @@ async def runs(request: Request, stream: StreamName, count: Count = 50) -> page.
         )
 
     return await _from_history(request, stream, newest, "runs", count)
+
+
+@readers.get("/pace")
+async def pace(request: Request, stream: StreamName) -> page.Pace:
+    """Lag and duration of the last day's runs by hour, and when the stream will have caught up."""
+    facts = (await asyncio.to_thread(_view, request, stream)).facts
+
+    def newest(ledger: Ledger) -> list[RunRecord]:
+        return list(islice(ledger.recent_runs(), MOST_RUNS))
+
+    records = await _from_history(request, stream, newest, "pace", None)
+    spread = None if facts is None else lag_spread(s.lag for s in facts.standings)
+    return build_pace(records, None if spread is None else spread[0], datetime.now(UTC))
 
 
 @readers.get("/incidents")

@@ -8,6 +8,7 @@ import { h, update } from "./dom.js";
 import { NOTHING, count, duration, middle, plural, runName, short, time } from "./format.js";
 import { airflowLink } from "./links.js";
 import { lag } from "./list_columns.js";
+import { outlook } from "./pace.js";
 import { STATES, stateBadge, stateOf } from "./states.js";
 
 /** What the phases of a run are called, in their order; shorter ones than a tenth are left out. */
@@ -47,7 +48,7 @@ export function showFacts(body, page) {
   update(
     body,
     h("dl", { class: "facts" },
-      fact("Lag", lag(status), "unread offsets"),
+      fact("Lag", lag(status), outlook(page.pace)),
       fact("Oldest unread", time(status?.oldest_unread_at, "age"), "age of the oldest unread record"),
       fact("Headroom", headroomBar(page), "until retention reaches an unread record"),
       fact("Last landed run", run(status), status?.last_run ? `table version ${count(status.last_landed_version)}` : "none yet"),

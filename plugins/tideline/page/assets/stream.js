@@ -11,6 +11,7 @@ import { showFacts, showHeadline } from "./facts.js";
 import { showClosed, showOpen } from "./incidents.js";
 import { doubtNotice, errorNotice, lookNotice, notice, showNotices } from "./notices.js";
 import { buildPartitions } from "./partitions.js";
+import { showPace } from "./pace.js";
 import { keepFresh } from "./refresh.js";
 import { showRuns, withAirflows } from "./runs.js";
 import { reveal, section } from "./sections.js";
@@ -18,6 +19,7 @@ import { STATES, stateOf } from "./states.js";
 import { showAsked, showTop } from "./top.js";
 
 const INCIDENTS = 50;
+const PACE_MS = 60_000; // many runs are read for it
 
 /**
  * Show a stream, and keep it fresh.
@@ -25,7 +27,7 @@ const INCIDENTS = 50;
  */
 export function showStream(name) {
   document.title = `${name} · Tideline`;
-  const view = { name, runs: 10, page: null, dag: {}, at: null, ...buildPage() };
+  const view = { name, runs: 10, page: null, dag: {}, pace: null, asked: null, at: null, ...buildPage() };
   view.partitions = buildPartitions(view.parts.partitions, view.parts.coverage, name, explainAt(view));
   view.explain = buildExplain(view.parts.explain, name);
   const refresh = keepFresh(() => load(view));
@@ -48,6 +50,7 @@ function buildPage() {
     open: section("open", "Open incidents"),
     coverage: section("coverage", "Coverage", "what became of each offset, to scale"),
     partitions: section("partitions", "Partitions"),
+    pace: section("pace", "Lag and duration by hour", "live runs of the last day"),
     runs: section("runs", "Runs", "the newest first"),
     closed: section("closed", "Closed incidents"),
     actions: section("actions", "Do", "in Airflow's own forms"),
@@ -60,7 +63,7 @@ function buildPage() {
     made.open.whole,
     made.facts.whole,
     h("div", { class: "columns" },
-      h("div", { class: "wide" }, made.coverage.whole, made.partitions.whole, made.runs.whole, made.closed.whole),
+      h("div", { class: "wide" }, made.coverage.whole, made.partitions.whole, made.pace.whole, made.runs.whole, made.closed.whole),
       h("aside", { "aria-label": "Do and explain" }, made.actions.whole, made.explain.whole)),
   );
   return { loading, headline, parts: Object.fromEntries(Object.entries(made).map(([id, { body }]) => [id, body])) };
@@ -70,22 +73,27 @@ async function load(view) {
   // These wait for the ledger's history, which may take long: what is known is shown before.
   const one = api.stream(view.name);
   const airflow = one.then(({ dag_id: dag }) => lookAtDag(dag, view.runs));
-  const history = Promise.allSettled([api.runs(view.name, view.runs), api.incidents(view.name, INCIDENTS), airflow]);
+  const history = Promise.allSettled([api.runs(view.name, view.runs), api.incidents(view.name, INCIDENTS), airflow, paceOf(view)]);
   const [page, partitions] = await Promise.allSettled([one, view.partitions.load()]);
   view.loading.hidden = true;
   if (page.status === "fulfilled") showPage(view, page.value);
   tellProblems(view, page);
   if (view.page) within(view.parts.partitions, partitions, view.partitions.show);
-  const [runs, incidents, dag] = await history;
+  const [runs, incidents, dag, pace] = await history;
   for (const { status, reason } of [page, partitions, runs, incidents]) {
     if (status === "rejected" && reason.status === undefined) console.error(reason);
   }
   if (!view.page) return false;
   view.dag = dag.value ?? {};
+  view.pace = pace.value ?? view.pace;
   if (page.status === "fulfilled") showPage(view, page.value);
   const known = view.dag.runs ?? null;
   const all = incidents.value?.incidents ?? view.page.incidents;
   within(view.parts.runs, runs, (value) => showRuns(view.parts.runs, withAirflows(value, known, all, view.page.dag_id), view.page, view.moreRuns));
+  within(view.parts.pace, pace, (value) => {
+    showPace(view.parts.pace, value);
+    reveal(view.parts.pace, value.hours.length > 1);
+  });
   within(view.parts.closed, incidents, (value) => {
     showClosed(view.parts.closed, value.incidents.filter(({ closed_at }) => closed_at), value.more, view.page);
     reveal(view.parts.closed, value.incidents.some(({ closed_at }) => closed_at));
@@ -93,9 +101,19 @@ async function load(view) {
   return view.page.refreshing || (partitions.value?.refreshing ?? false);
 }
 
+/** The last answer for a minute; one that failed is asked for again. */
+function paceOf(view) {
+  if (!view.asked || Date.now() - view.asked.at > PACE_MS) {
+    const answer = api.pace(view.name);
+    view.asked = { at: Date.now(), answer };
+    answer.catch(() => (view.asked = null));
+  }
+  return view.asked.answer;
+}
+
 function showPage(view, answer) {
   const { paused = null, failed = null, error = null } = view.dag;
-  const page = { ...answer, paused, failed: answer.dag_id === answer.stream ? failed : null, error };
+  const page = { ...answer, pace: view.pace, paused, failed: answer.dag_id === answer.stream ? failed : null, error };
   const before = view.page && stateOf(view.page);
   if (before && before !== stateOf(page)) announce(`${page.stream}: ${STATES[stateOf(page)].label}`);
   view.page = page;
