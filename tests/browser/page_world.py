@@ -15,6 +15,8 @@ from tideline.contract.page import (
     Look,
     Pace,
     PageRun,
+    Quarantine,
+    QuarantinedRecord,
     RunPage,
     StreamList,
     StreamPage,
@@ -287,6 +289,27 @@ def runs(number, dag="orders"):
     return RunPage(runs=tuple(found), more=True)
 
 
+def quarantine():
+    """Records of two error classes."""
+    texts = {"framing": "value: 3 bytes; a frame has 5 and more", "unknown_schema": "id 41"}
+    return Quarantine(
+        classes={"framing": 1_204, "unknown_schema": 7},
+        sample=[
+            QuarantinedRecord(
+                topic="orders",
+                partition=n,
+                offset=4_100_000 + n,
+                part="value",
+                error_class=kind,
+                error=text,
+            )
+            for n, (kind, text) in enumerate(texts.items())
+        ],
+        counted=1_211,
+        more=False,
+    )
+
+
 def pace():
     """Lag that shrinks over a day, and the outlook."""
     hour = now().replace(minute=0, second=0)
@@ -391,6 +414,7 @@ class World:
         self.partitions = partitions_of("orders")
         self.page = self.orders()
         self.closed = closed()
+        self.quarantine = quarantine()
         self.answered = {}  # (topic, partition, offset) -> Explained
 
     def orders(self, **facts):
@@ -437,6 +461,8 @@ class World:
                 return partition_page(self.partitions, query, self.refreshing)
             case ["runs"]:
                 return runs(int(query.get("count", 20)))
+            case ["quarantine"]:
+                return self.quarantine
             case ["pace"]:
                 return pace()
             case ["incidents"]:

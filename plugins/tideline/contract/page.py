@@ -214,6 +214,32 @@ class Pace(Shape):
     grows: bool
 
 
+class QuarantinedRecord(Shape):
+    """Where a record is, and why it has no typed row; neither its key nor its value.
+
+    `part` is what could not be decoded: the key, the value, or null for the row as a whole.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    part: str | None
+    error_class: str
+    error: str
+
+
+class Quarantine(Shape):
+    """What the quarantine holds: rows by error class, and some of each.
+
+    `counted` rows were looked at; where there are `more`, the classes are those of these rows.
+    """
+
+    classes: dict[str, int]
+    sample: tuple[QuarantinedRecord, ...]
+    counted: int
+    more: bool
+
+
 class IncidentPage(Shape):
     """The open incidents, then the newest closed ones."""
 

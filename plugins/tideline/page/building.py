@@ -6,8 +6,8 @@ What people can do, they do in Airflow: an `Action` says where its form is, and 
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from shlex import quote as shell_quoted
@@ -29,11 +29,16 @@ from tideline.rules.status import summarize
 from tideline.stream.files import StreamFile
 from tideline.stream.stream import Stream
 
-DOCS = "TIDELINE_DOCS"
-"""Variable with the address of the docs' site; `make docs` builds it. Without it the page itself
-shows a checkout's docs."""
 _SHELL = "os:"
 """How the name of somebody begins who gave a command in a shell: Airflow has no such run."""
+QUARANTINED = ("topic", "part", "error_class", "error")
+"""Columns of the quarantine that are read beside coordinates."""
+_COUNTED = 20_000
+"""Rows of a quarantine that are looked at."""
+_OF_EACH = 3
+"""So many records of each error class are shown."""
+_LONGEST = 300
+"""Characters of an error."""
 _NO_HEADROOM = float("inf")
 """Sorts partitions whose headroom is unknown behind all others."""
 
@@ -59,7 +64,7 @@ def build_stream(view: StreamView) -> page.StreamPage:
         table_version=head.table_version if head is not None else None,
         incidents=[build_incident(i) for i in state.open_incidents] if state is not None else (),
         actions=() if view.facts is None else _actions_for(view.facts, view.file),
-        docs=os.environ.get(DOCS) or ("docs" if docs.names() else None),
+        docs=docs.site(),
     )
 
 
@@ -167,6 +172,29 @@ def _log(log: LogBands) -> page.Log:
         start_offset=bands[0].start_offset if bands else 0,
         end_offset=bands[-1].end_offset if bands else 0,
         bands=bands,
+    )
+
+
+def build_quarantine(rows: Iterable[Mapping[str, Any]]) -> page.Quarantine:
+    """What the quarantine holds, of so many rows that nobody waits long.
+
+    Args:
+        rows: Each with coordinates and `QUARANTINED`.
+    """
+    classes: Counter[str] = Counter()
+    sample, more = [], False
+    for row in rows:
+        if classes.total() == _COUNTED:
+            more = True
+            break
+        kind = str(row["error_class"])
+        classes[kind] += 1
+        if classes[kind] <= _OF_EACH:
+            text = row["error"] or ""
+            shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}\u2026"
+            sample.append(page.QuarantinedRecord(**{**row, "error_class": kind, "error": shown}))
+    return page.Quarantine(
+        classes=dict(classes.most_common()), sample=sample, counted=classes.total(), more=more
     )
 
 

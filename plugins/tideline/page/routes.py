@@ -30,6 +30,7 @@ from tideline.page.bands import StreamView, lag_spread
 from tideline.page.pace import MOST_RUNS, build_pace
 from tideline.page.sources import PATIENCE_SECONDS, Sources, not_answered
 from tideline.rules.status import explain
+from tideline.wiring import open_tables
 
 LOGGED_IN = Depends(get_user)
 """Somebody whom Airflow knows; 401 otherwise."""
@@ -124,6 +125,20 @@ async def pace(request: Request, stream: StreamName) -> page.Pace:
     records = await _from_history(request, stream, newest, "pace", None)
     spread = None if facts is None else lag_spread(s.lag for s in facts.standings)
     return build_pace(records, None if spread is None else spread[0], datetime.now(UTC))
+
+
+@readers.get("/quarantine")
+async def quarantine(request: Request, stream: StreamName) -> page.Quarantine:
+    """Rows of the quarantine by error class, with some of each; none without typed tables."""
+    typed = (await asyncio.to_thread(_view, request, stream)).stream
+
+    def held(_: Ledger) -> page.Quarantine:
+        if typed.decode is None:
+            return building.build_quarantine(())
+        rows = open_tables(typed)["quarantine"].rows_at(None, building.QUARANTINED)
+        return building.build_quarantine(rows)
+
+    return await _from_history(request, stream, held, "quarantine", None)
 
 
 @readers.get("/incidents")

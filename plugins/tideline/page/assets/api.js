@@ -56,6 +56,9 @@ export const partitions = (stream, query) => at(`streams/${part(stream)}/partiti
 /** @param {string} stream @param {number} count @returns {Promise<Object>} RunPage */
 export const runs = (stream, count) => at(`streams/${part(stream)}/runs`, { count });
 
+/** @param {string} stream @returns {Promise<Object>} Quarantine */
+export const quarantine = (stream) => at(`streams/${part(stream)}/quarantine`);
+
 /** @param {string} stream @returns {Promise<Object>} Pace */
 export const pace = (stream) => at(`streams/${part(stream)}/pace`);
 

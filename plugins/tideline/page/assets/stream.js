@@ -12,6 +12,7 @@ import { showClosed, showOpen } from "./incidents.js";
 import { doubtNotice, errorNotice, lookNotice, notice, showNotices } from "./notices.js";
 import { buildPartitions } from "./partitions.js";
 import { showPace } from "./pace.js";
+import { showQuarantine } from "./quarantine.js";
 import { keepFresh } from "./refresh.js";
 import { showRuns, withAirflows } from "./runs.js";
 import { reveal, section } from "./sections.js";
@@ -19,7 +20,7 @@ import { STATES, stateOf } from "./states.js";
 import { showAsked, showTop } from "./top.js";
 
 const INCIDENTS = 50;
-const PACE_MS = 60_000; // many runs are read for it
+const SELDOM_MS = 60_000; // for what much is read
 
 /**
  * Show a stream, and keep it fresh.
@@ -27,7 +28,7 @@ const PACE_MS = 60_000; // many runs are read for it
  */
 export function showStream(name) {
   document.title = `${name} · Tideline`;
-  const view = { name, runs: 10, page: null, dag: {}, pace: null, asked: null, at: null, ...buildPage() };
+  const view = { name, runs: 10, page: null, dag: {}, pace: null, asked: new Map(), at: null, ...buildPage() };
   view.partitions = buildPartitions(view.parts.partitions, view.parts.coverage, name, explainAt(view));
   view.explain = buildExplain(view.parts.explain, name);
   const refresh = keepFresh(() => load(view));
@@ -52,6 +53,7 @@ function buildPage() {
     partitions: section("partitions", "Partitions"),
     pace: section("pace", "Lag and duration by hour", "live runs of the last day"),
     runs: section("runs", "Runs", "the newest first"),
+    quarantine: section("quarantine", "In quarantine", "some records of each error class"),
     closed: section("closed", "Closed incidents"),
     actions: section("actions", "Do", "in Airflow's own forms"),
     explain: section("explain", "Explain a record"),
@@ -63,7 +65,7 @@ function buildPage() {
     made.open.whole,
     made.facts.whole,
     h("div", { class: "columns" },
-      h("div", { class: "wide" }, made.coverage.whole, made.partitions.whole, made.pace.whole, made.runs.whole, made.closed.whole),
+      h("div", { class: "wide" }, made.coverage.whole, made.partitions.whole, made.pace.whole, made.runs.whole, made.quarantine.whole, made.closed.whole),
       h("aside", { "aria-label": "Do and explain" }, made.actions.whole, made.explain.whole)),
   );
   return { loading, headline, parts: Object.fromEntries(Object.entries(made).map(([id, { body }]) => [id, body])) };
@@ -73,7 +75,7 @@ async function load(view) {
   // These wait for the ledger's history, which may take long: what is known is shown before.
   const one = api.stream(view.name);
   const airflow = one.then(({ dag_id: dag }) => lookAtDag(dag, view.runs));
-  const history = Promise.allSettled([api.runs(view.name, view.runs), api.incidents(view.name, INCIDENTS), airflow, paceOf(view)]);
+  const history = Promise.allSettled([api.runs(view.name, view.runs), api.incidents(view.name, INCIDENTS), airflow, seldom(view, api.pace)]);
   const [page, partitions] = await Promise.allSettled([one, view.partitions.load()]);
   view.loading.hidden = true;
   if (page.status === "fulfilled") showPage(view, page.value);
@@ -98,17 +100,24 @@ async function load(view) {
     showClosed(view.parts.closed, value.incidents.filter(({ closed_at }) => closed_at), value.more, view.page);
     reveal(view.parts.closed, value.incidents.some(({ closed_at }) => closed_at));
   });
+  await loadQuarantine(view);
   return view.page.refreshing || (partitions.value?.refreshing ?? false);
 }
 
 /** The last answer for a minute; one that failed is asked for again. */
-function paceOf(view) {
-  if (!view.asked || Date.now() - view.asked.at > PACE_MS) {
-    const answer = api.pace(view.name);
-    view.asked = { at: Date.now(), answer };
-    answer.catch(() => (view.asked = null));
-  }
-  return view.asked.answer;
+function seldom(view, ask) {
+  const known = view.asked.get(ask);
+  if (known && Date.now() - known.at < SELDOM_MS) return known.answer;
+  const answer = ask(view.name);
+  view.asked.set(ask, { at: Date.now(), answer });
+  answer.catch(() => view.asked.delete(ask));
+  return answer;
+}
+
+async function loadQuarantine(view) {
+  if (!view.page.status?.in_quarantine) return reveal(view.parts.quarantine, false);
+  const [held] = await Promise.allSettled([seldom(view, api.quarantine)]);
+  return within(view.parts.quarantine, held, (value) => showQuarantine(view.parts.quarantine, value));
 }
 
 function showPage(view, answer) {
