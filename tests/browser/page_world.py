@@ -90,6 +90,7 @@ def status(name, state, **facts):
         "last_landed_version": 4_811,
         "open_incidents": 0,
         "undecoded": None,
+        "in_quarantine": None,
         "expectations": {},
         "names": (),
         "current": None,
@@ -150,7 +151,8 @@ def many(number):
             facts = {"last_run": run_of(rng.randint(1, 70))}
             facts["last_landed_version"] = rng.randint(3, 9_000)
             found.append(status(name, "up_to_date", **facts))
-        found[-1] = listed(name, found[-1], rng, level)
+        held = found[-1].model_copy(update={"in_quarantine": at * 37 % 11 if at % 9 == 1 else 0})
+        found[-1] = listed(name, held, rng, level)
     return sorted(found, key=lambda one: one.stream)
 
 
@@ -424,6 +426,7 @@ class World:
             offset_lag=1_297_600,
             open_incidents=1,
             undecoded=18_200,
+            in_quarantine=1_211,
             expectations={"amount_positive": 12, "known_customer": 3, "has_day": 0},
             current=CurrentStatus(
                 rows=5_120_400,

@@ -235,6 +235,17 @@ def test_ways_to_airflow(visitor):
     assert link.get_attribute("href") == f"{visitor.root}/dags/orders"
 
 
+def test_what_is_in_quarantine(visitor):
+    """A fact leads to the classes and to some records; of what they hold, nothing is shown."""
+    page = visitor.stream()
+    page.locator("#facts").get_by_role("link", name="1,211").click()
+    part = page.locator("#quarantine")
+    expect(part.locator(".classes li")).to_have_text(["framing 1,204", "unknown_schema 7"])
+    first = part.locator("tbody tr").first
+    expect(first).to_contain_text("orders-0 @ 4,100,000")
+    expect(first).to_contain_text("3 bytes; a frame has 5 and more")
+
+
 def test_lag_and_duration_by_hour(visitor):
     """A bar for each hour that has runs, an axis in hours with a zone, and what the pace means."""
     page = visitor.stream()

@@ -68,6 +68,7 @@ function allOthers(page) {
   add(page.paused !== null, page.paused, "Dag", airflowLink(`dags/${encodeURIComponent(page.dag_id)}`, page.paused ? over("paused") : "active"), page.paused ? "no run begins" : "in Airflow");
   add(page.failed, true, "Last run", page.failed && failure(page), page.error?.text ?? "its tasks say why");
   add(status?.undecoded != null, status?.undecoded > 0, "Not decoded", count(status?.undecoded), "landed offsets without a typed row");
+  add(status?.in_quarantine != null, status?.in_quarantine > 0, "In quarantine", status?.in_quarantine ? h("a", { href: "#quarantine", class: "over" }, count(status.in_quarantine)) : "0", "records without a typed row");
   add(failed.length, failed.some(([, rows]) => rows > 0), "Failed expectations", ...(failed.length ? failures(status.expectations) : []));
   add(status?.names.length, status?.names.some(({ finding }) => finding), "Names", status?.names.length && names(status.names), "in a catalog");
   add(status?.erasures?.length, status?.erasures?.some(({ overdue }) => overdue), "Erasures", status?.erasures?.length && erasures(status.erasures), "by key; files of older versions go then");

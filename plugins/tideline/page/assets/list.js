@@ -14,7 +14,7 @@ import { compare, headRow, row, table, turning } from "./table.js";
 import { showTop, showAsked } from "./top.js";
 
 const MEASURED = "tideline-list";
-const DOWN_FIRST = ["lag", "oldest", "landed", "days", "incidents"];
+const DOWN_FIRST = ["lag", "oldest", "landed", "days", "quarantine", "incidents"];
 
 const PAGE = 100; // rows
 const NEEDS = "needs"; // a filter beside the states

@@ -31,6 +31,10 @@ export const COLUMNS = [
     cell: ({ days }) => curve(days), value: ({ days }) => (days.length ? average(days).rows : null),
   },
   {
+    id: "quarantine", label: "Quarantine", number: true, hint: "records without a typed row",
+    cell: ({ status }) => (status?.in_quarantine ? badge(count(status.in_quarantine), "warn") : count(status?.in_quarantine)), value: ({ status }) => status?.in_quarantine,
+  },
+  {
     id: "incidents", label: "Incidents", number: true, hint: "open incidents",
     cell: incidentsCell, value: ({ status }) => status?.open_incidents,
   },
