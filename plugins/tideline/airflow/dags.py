@@ -104,6 +104,8 @@ def _flag(
     return Param(default, type="boolean", title=title, description=description, **more)
 
 
+_NOT_PAUSED = {"is_paused_upon_creation": False}
+"""For a Dag without a schedule: paused, it would keep a run waiting that the page has asked for."""
 _MORE = "More"
 """A section of a form that is closed at first."""
 
@@ -127,8 +129,7 @@ this form in.
             ),
             "reason": _text("Reason", "Kept in the ledger."),
         },
-        # It has no schedule; paused, it would keep a decision waiting that the page has sent.
-        settings={"is_paused_upon_creation": False},
+        settings=_NOT_PAUSED,
     ),
     "tideline_audit": Operation(
         description="Compare a stream's ledger, table and broker",
@@ -148,6 +149,7 @@ in turn, and folds their changes once more.
             ),
         },
         arguments={"stream": "{{ params.stream }}", "form": operations.AUDIT_FORM},
+        settings=_NOT_PAUSED,
     ),
     "tideline_rewind": Operation(
         description="Put a stream's table and ledger back to the state after a run",

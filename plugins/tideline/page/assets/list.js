@@ -134,7 +134,7 @@ function stamp({ ledger, brokers, ...one }) {
 
 function nothing() {
   if (seen.streams.length) {
-    return h("p", {}, "No stream fits. ", h("button", { type: "button", class: "plain", onclick: clear }, "Show all"));
+    return h("p", {}, wanted.state === NEEDS && !wanted.search ? "No stream needs you. " : "No stream fits. ", h("button", { type: "button", class: "plain", onclick: clear }, "Show all"));
   }
   return [
     h("p", {}, h("strong", {}, "No streams.")),
