@@ -124,7 +124,7 @@ export function curve(given) {
       s("polygon", { class: "rows", points: `0,${height} ${rows.join(" ")} ${width},${height}` }),
       s("polyline", { class: "bytes", points: points("bytes").join(" ") }),
     ),
-    h("span", { class: "text" }, `${short(mean)} rows`, h("br"), size(bytes)),
+    h("span", { class: "text" }, `${short(mean)} rows`, h("span", { class: "size" }, h("br"), size(bytes))),
     h("span", { class: "unseen" }, ` a day. ${title}`),
   );
 }

@@ -17,7 +17,7 @@ export const COLUMNS = [
     cell: ({ status }) => lag(status), value: ({ status }) => status?.offset_lag,
   },
   {
-    id: "oldest", label: "Oldest unread", number: true, hint: "age of the oldest unread record, as the last run saw it",
+    id: "oldest", label: "Oldest", number: true, hint: "age of the oldest unread record, as the last run saw it",
     cell: ({ status }) => time(status?.oldest_unread_at, "age"), value: ({ status }) => age(status?.oldest_unread_at),
   },
   {
@@ -27,7 +27,7 @@ export const COLUMNS = [
   },
   { id: "landed", label: "Last landed run", cell: runCell, value: ({ status }) => status?.last_run },
   {
-    id: "days", label: "A day", hint: "filled: rows; line: bytes; the numbers are an average day",
+    id: "days", label: "A day", hint: "filled: rows; line: bytes; the number is an average day",
     cell: ({ days }) => curve(days), value: ({ days }) => (days.length ? average(days).rows : null),
   },
   {

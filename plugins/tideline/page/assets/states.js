@@ -10,7 +10,7 @@ import { h } from "./dom.js";
  */
 export const STATES = {
   halted: { label: "halted", mark: "■", tone: "bad", hint: "an incident is open, and nobody was asked" },
-  waiting: { label: "waiting for a person", mark: "◆", tone: "ask", hint: "a person has been asked" },
+  waiting: { label: "waiting", mark: "◆", tone: "ask", hint: "a person has been asked" },
   failed: { label: "last run failed", mark: "×", tone: "bad", hint: "the run's tasks say why" },
   unknown: { label: "unknown", mark: "?", tone: "dim", hint: "its ledger has not answered yet" },
   paused: { label: "paused", mark: "‖", tone: "warn", hint: "its Dag is paused: no run begins" },

@@ -55,7 +55,7 @@ function buildPage() {
     runs: section("runs", "Runs", "the newest first"),
     quarantine: section("quarantine", "In quarantine", "some records of each error class"),
     closed: section("closed", "Closed incidents"),
-    actions: section("actions", "Do", "in Airflow's own forms"),
+    actions: section("actions", "Do", "Airflow does it, with your login"),
     explain: section("explain", "Explain a record"),
   };
   const loading = h("p", { class: "loading" }, "Loading…");
