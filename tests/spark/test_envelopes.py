@@ -98,12 +98,13 @@ def part_of(*schemas, name="value", envelope=True, fields=()):
     )
 
 
-def changes(spark, folder, events, *, fields=(), **plan):
+def changes(spark, folder, events, *, fields=(), lenient=(), **plan):
     """Typed and quarantined rows of events, each with the key of row 1."""
     key = record(KEY, {"id": 1})
     values = (None if e is None else record(EVENT, e) for e in events)
     rows = [raw_row(n, value, key=key) for n, value in enumerate(values)]
-    parts = [part_of(EVENT, fields=fields), part_of(KEY, name="key")]
+    value = replace(part_of(EVENT, fields=fields), lenient=lenient)
+    parts = [value, part_of(KEY, name="key")]
     return decoded(spark, job_of(folder, rows, parts, own_columns=OWN, **plan))[1:]
 
 
@@ -355,3 +356,31 @@ def test_a_new_field_of_the_row_is_a_new_column_that_nobody_has_asked_for():
     after = reader_schema("value", "connect", writers, chosen.reader, fields=fields, envelope=True)
     assert [*after.changes] == []
     assert [c.name for c in after.reader.in_table] == ["id"]
+
+
+FAR = 2**31 - 1
+"""Days since 1970 that are beyond the calendar."""
+
+
+def test_a_value_that_its_column_cannot_hold_is_null_and_named(spark, tmp_path):
+    """Of the row after a change, of a deleted row, beside a value that did not come."""
+    events = [
+        event("u", FULL | {"day": FAR, "note": GONE}, FULL | {"day": FAR}),
+        event("u", FULL | {"days": [1, FAR]}),
+        event("u", FULL, FULL | {"day": FAR}),
+        event("d", before=FULL | {"day": FAR}),
+        event("d", before=dict.fromkeys(FULL) | {"id": 1, "day": FAR}),
+        None,
+    ]
+    typed, bad = changes(spark, tmp_path, events, lenient=("day", "days"))
+    assert bad == []
+    names = ("id", "note", "unavailable_columns", "invalid_columns")
+    assert [tuple(row[name] for name in names) for row in typed] == [
+        (1, None, ["note"], ["day"]),
+        (1, "a", None, ["days"]),
+        (1, "a", None, None),
+        (1, "a", None, ["day"]),
+        (1, None, None, ["day"]),
+        (None, None, None, None),
+    ]
+    assert [str(row["day"]) for row in typed[1:3]] == ["1970-01-02"] * 2

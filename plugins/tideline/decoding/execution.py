@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
-from tideline.decoding.readers import parts_with, refuse_event_time, refuse_missing_fields
+from tideline.decoding.readers import parts_with, refuse_missing_fields, refuse_strange_columns
 from tideline.decoding.rules import share_of_quarantine
 from tideline.decoding.tables import halted, is_settled, note_tables, raw_table
 from tideline.delta_properties import kept_for
@@ -242,7 +242,7 @@ def decode(run: RunContext, plan: DecodePlan) -> tuple[TypedAttempt, DecodeResul
         if plan.ranges:  # else no record has said which schemas there are
             refuse_missing_fields(run, attempt.plan.parts)
             if all(part.writers for part in attempt.plan.parts):  # else no record has brought one
-                refuse_event_time(run, attempt.plan)
+                refuse_strange_columns(run, attempt.plan)
     except BadInput:
         attempt.discard(run)
         raise

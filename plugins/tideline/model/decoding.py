@@ -97,6 +97,8 @@ OF_ENVELOPE: tuple[OwnColumn, ...] = (
 """What a change event says of itself; only tables of envelopes have these, and by default all."""
 UNAVAILABLE = "unavailable_columns"
 """Names the columns whose value a change did not bring; each table has it that may lack some."""
+INVALID = "invalid_columns"
+"""Names the columns that could not hold what the record has there (`decode.on_value`)."""
 OWN_COLUMNS = (
     "topic_id",
     "generation",
@@ -292,6 +294,7 @@ class PartPlan:
         unfit_digests: Where records bring their schemas, id and SHA-256 of each in `unfit`.
         unreadable: Those of `unfit` that cannot be read: id and why.
         null_values: Which bytes count as no value: `empty`, `json_null`, `connect_null`.
+        lenient: Columns that are null where they cannot hold what a record has there.
         form: Of the writers' texts, as decoders are given them; `DECODER_FORM` today.
     """
 
@@ -311,6 +314,7 @@ class PartPlan:
     unfit_digests: tuple[tuple[int, str], ...] = ()
     unreadable: tuple[tuple[int, str], ...] = ()
     null_values: tuple[str, ...] = ()
+    lenient: tuple[str, ...] = ()
     form: int = 1
 
     @property

@@ -111,6 +111,13 @@ public final class JsonDecoder extends Decoder {
     this.document = new Field("", (JsonNode) read.get("shape"));
     this.isWrapped = ((JsonNode) read.get("wrapped")).booleanValue();
     this.isPayload = read.has("payload");
+    for (int i = 0; i < lenient.length; i++) {
+      Field field = document;
+      for (int n = isWrapped ? 1 : 0; n < lenient[i].length; n++) {
+        field = field.fields[lenient[i][n]];
+      }
+      field.lenient = i;
+    }
   }
 
   @Override
@@ -144,7 +151,7 @@ public final class JsonDecoder extends Decoder {
     }
     if (reading.problem < 0) {
       Object fields = isWrapped ? new GenericInternalRow(new Object[] {found}) : found;
-      return good(fields);
+      return good(fields, reading.invalid);
     }
     return bad(CLASSES[reading.problem], reading.sentence());
   }
@@ -173,6 +180,9 @@ public final class JsonDecoder extends Decoder {
 
     /** How many of a time's units a day has. */
     final long ofDay;
+
+    /** Its number among the lenient places; -1 for none. */
+    int lenient = -1;
 
     Field(String path, JsonNode shape) {
       this.path = path;
@@ -223,6 +233,9 @@ public final class JsonDecoder extends Decoder {
     boolean isBehind;
     private String path;
     private String said;
+
+    /** Numbers of the lenient places that hold nothing; null for none. */
+    List invalid;
 
     Reading(byte[] payload) {
       this.payload = payload;
@@ -334,8 +347,31 @@ public final class JsonDecoder extends Decoder {
       return found;
     }
 
-    /** The value at the current token, in Spark's own representation; it is read to its end. */
+    /** A value; null for what a lenient field cannot hold, which is noted as that alone. */
     private Object value(Field field) throws IOException {
+      if (field.lenient < 0) {
+        return strict(field);
+      }
+      int before = problem;
+      String where = path;
+      String what = said;
+      problem = -1;
+      Object found = strict(field);
+      if (problem >= TOO_LARGE) {
+        invalid = invalid == null ? new ArrayList() : invalid;
+        invalid.add(Integer.valueOf(field.lenient));
+        found = null;
+      } else if (problem >= 0 && (before < 0 || problem < before)) {
+        return found;
+      }
+      problem = before;
+      path = where;
+      said = what;
+      return found;
+    }
+
+    /** The value at the current token, in Spark's own representation; it is read to its end. */
+    private Object strict(Field field) throws IOException {
       JsonToken token = parser.currentToken();
       if (token == JsonToken.VALUE_NULL && !"variant".equals(field.kind)) {
         return null;
