@@ -221,7 +221,9 @@ def test_a_key_among_a_records_bytes_proves_nothing(typed):
     assert made.records == 4  # 1, 6, 11, 16
     assert {3, 6, 8} <= {*typed.offsets()}
     assert made.undecided == plan.found.undecided
+    assert typed.ledger().read().decoding.in_quarantine == 3
     assert by_text(typed, by_bytes=True).erasure.records == 2
+    assert typed.ledger().read().decoding.in_quarantine == 1
     assert typed.is_clean()
 
 

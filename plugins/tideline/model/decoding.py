@@ -494,6 +494,7 @@ class Decoding:
             done there, also if raw rows stand there again by then.
         token: The newest fencing token of both tables when a plan was last closed; None if unknown.
         failed: Rows that failed each expectation in the newest decoding.
+        in_quarantine: Rows of the quarantine when something was last done to it; None if unknown.
     """
 
     coverage: Places = NOWHERE
@@ -504,6 +505,7 @@ class Decoding:
     undone: Places = NOWHERE
     token: int | None = None
     failed: tuple[tuple[str, int], ...] = ()
+    in_quarantine: int | None = None
 
     def having_undone(self, ranges: Iterable[CoordinateRange]) -> Decoding:
         """The decoding with these coordinates to be undone, as far as they are decoded.
