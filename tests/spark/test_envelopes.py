@@ -9,6 +9,7 @@ import pytest
 from tests.worlds.connect_json import base64_of, field, of, record, schema
 from tests.worlds.raw_tables import avro, decoded, job_of
 from tests.worlds.rows import raw_row
+from tideline.decoding.schemas.envelope import untold_columns
 from tideline.decoding.schemas.merging import reader_schema
 from tideline.model.decoding import (
     KEPT_BY_DEFAULT,
@@ -131,6 +132,26 @@ def test_the_columns_are_those_of_the_row(spark, tmp_path):
     assert (first["raw"], first["tags"], first["counts"]) == (b"x", ["t"], [7])
     assert str(typed[2]["day"]) == "1970-01-03"
     assert {row["unavailable_columns"] for row in typed} == {None}
+
+
+def test_updates_without_a_row_of_before_are_counted_where_a_null_may_be_an_untold_value(
+    spark, tmp_path
+):
+    """Of PostgreSQL's, and where a column is of a type whose long values come as null."""
+    events = [event("c", FULL), event("u", FULL), event("u", FULL, FULL), event("d", before=FULL)]
+    floats = [{**one, "field": "floats"} for one in [of("array", items=of("double"))]]
+    for more, lsn, count in ((floats, True, 1), (floats, False, 0), ([], True, 0)):
+        row = ROW | {"fields": [*ROW["fields"], *more], "optional": True}
+        source = SOURCE if lsn else SOURCE | {"fields": SOURCE["fields"][:3]}
+        made = {"before": row, "after": row, "source": source}
+        own = [{**made.get(f["field"], f), "field": f["field"]} for f in EVENT["fields"]]
+        schema = EVENT | {"fields": own}
+        part = part_of(schema)
+        assert untold_columns(part) == (("floats",) if count else ())
+        values = [raw_row(n, record(schema, e)) for n, e in enumerate(events)]
+        job = job_of(tmp_path / f"{len(more)}{lsn}", values, [part], own_columns=OWN)
+        result, _, bad = decoded(spark, job)
+        assert (result.bare_updates, bad) == (count, [])
 
 
 def test_values_that_did_not_come_are_named_and_never_stored(spark, tmp_path):

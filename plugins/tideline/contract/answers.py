@@ -306,6 +306,7 @@ class Decoded(Shape):
     table_version: int | None
     quarantine_version: int | None
     ranges: tuple[DecodedRange, ...]
+    notices: tuple[Notice, ...]
 
 
 class Folded(Shape):

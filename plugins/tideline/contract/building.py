@@ -201,7 +201,7 @@ def _run_facts(
         "folded": None if folded is None else folded.changes,
         "table_version": _commit_version(record),
         "incidents": [build_incident(i) for i in record.resolved],
-        "notices": record.notices,
+        "notices": (*record.notices, *(() if decoded is None else decoded.notices)),
         "superseded_by": record.superseded_by,
         "window": None if window is None else str(window),
         "reason": record.request.reason,
@@ -232,6 +232,7 @@ def build_decoded(run_id: str, record: DecodeRecord | None) -> answers.Decoded:
             table_version=None,
             quarantine_version=None,
             ranges=(),
+            notices=(),
         )
     return answers.Decoded.of(
         record,

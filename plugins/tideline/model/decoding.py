@@ -16,9 +16,10 @@ from hashlib import sha256
 from itertools import count
 from typing import Any, Literal, get_args
 
-from tideline.model.incident import Incident
+from tideline.model.incident import Incident, Notice
 from tideline.model.offsets import CoordinateRange
 from tideline.model.places import NOWHERE, Places
+from tideline.model.wording import first_few
 
 RecordPart = Literal["key", "value"]
 ErrorClass = Literal[
@@ -358,6 +359,7 @@ class Expectation:
 
 
 AGAIN = ("again",)
+_FEW = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -444,6 +446,7 @@ class DecodeRecord:
         ranges: What became of the rows; empty until verified.
         closed_at: When it was verified, UTC-aware.
         failed: Rows that fail each expectation, wherever they went.
+        untold: Columns that nobody was told of before in which a null may be an untold value.
     """
 
     plan: DecodePlan
@@ -455,6 +458,18 @@ class DecodeRecord:
     ranges: tuple[DecodedRange, ...] = ()
     closed_at: datetime | None = None
     failed: tuple[tuple[str, int], ...] = ()
+    untold: tuple[str, ...] = ()
+
+    @property
+    def notices(self) -> tuple[Notice, ...]:
+        """What it reports without halting."""
+        text = (
+            f"a null in {first_few(self.untold, _FEW)} may be a value that did not come: Debezium"
+            " writes null for a long value of such a type that an update has left alone, and"
+            " updates bring no row of before. Next: ALTER TABLE ... REPLICA IDENTITY FULL"
+        )
+        topic = self.plan.ranges[0].topic if self.plan.ranges else ""
+        return (Notice("untold_value", topic, None, text),) if self.untold else ()
 
     def without(self, gone: Places) -> DecodeRecord | None:
         """The record of the rest of the plan, of which nothing is done yet; None without a rest.
@@ -494,6 +509,7 @@ class Decoding:
             done there, also if raw rows stand there again by then.
         token: The newest fencing token of both tables when a plan was last closed; None if unknown.
         failed: Rows that failed each expectation in the newest decoding.
+        told: Columns of which somebody was told that a null there may be an untold value.
         in_quarantine: Rows of the quarantine when something was last done to it; None if unknown.
     """
 
@@ -505,6 +521,7 @@ class Decoding:
     undone: Places = NOWHERE
     token: int | None = None
     failed: tuple[tuple[str, int], ...] = ()
+    told: tuple[str, ...] = ()
     in_quarantine: int | None = None
 
     def having_undone(self, ranges: Iterable[CoordinateRange]) -> Decoding:

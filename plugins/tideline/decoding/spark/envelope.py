@@ -45,6 +45,8 @@ from tideline.spark.coordinates import Transform
 from tideline.spark.unset import is_unset
 
 DELETED_FIELD = "__deleted"
+IS_BARE = "is_bare"
+"""Of a change event: it is an update, and brings no row of before."""
 
 
 def open_envelopes(plan: DecodePlan) -> Transform:
@@ -126,6 +128,7 @@ def _with_row(rows: DataFrame, part: PartPlan, key: PartPlan | None) -> DataFram
         ERROR: F.when(is_new, text).otherwise(F.col(ERROR)),
         "part": F.when(is_new, part.part).otherwise(F.col("part")),
     }
+    judged[IS_BARE] = F.coalesce((op == "u") & event.at(BEFORE).isNull(), F.lit(False))
     row = event.row(F.coalesce(op == "d", F.lit(False)), key)
     # in this order: the event's own columns and the judgement are made of what is replaced
     assert [*made] == [*OF_ENVELOPE]
