@@ -270,7 +270,8 @@ def _fields_in(kind: Any) -> int:
 
 
 DECODER_FORM = 2
-"""With 1 a root that is a record or null was a single value, and no default was told."""
+"""With 1 a root that is a record or null was a single value, no default was told, and 1.0 was no
+integer of a JSON Schema."""
 
 
 @dataclass(frozen=True, slots=True)
