@@ -166,13 +166,23 @@ def build_plan(stream: str, dry_run: DryRun) -> answers.Plan:
 
 
 def build_run(
-    record: RunRecord, decoded: DecodeRecord | None = None, folded: FoldRecord | None = None
+    record: RunRecord,
+    decoded: DecodeRecord | None = None,
+    folded: FoldRecord | None = None,
+    *,
+    replayed: bool = False,
 ) -> answers.Run:
-    """A closed run, and what it has decoded and folded."""
+    """A closed run, and what it has decoded and folded.
+
+    Args:
+        replayed: Whether its id had ended before: then nobody has asked what is unread.
+    """
+    lag = record.plan.offset_lag if record.plan is not None else 0
     return answers.Run(
         **_run_facts(record, decoded, folded),
         status="done" if record.status == "done" else "nothing_to_do",
-        offset_lag=record.plan.offset_lag if record.plan is not None else 0,
+        offset_lag=None if replayed else lag,
+        replayed=replayed,
     )
 
 
