@@ -126,7 +126,7 @@ bench-fleet: setup-tests  ## Hundreds of topics by shards, by Dags and in a shel
 	$(LOCKED) -r requirements/bench.txt
 	PYTHONPATH=plugins:dags:spark_jobs:. $(BIN)/python -m bench.fleet --topics $(or $(TOPICS),300)
 
-bench-lag: setup-tests  ## From a record to the run that lag has started; writes docs/how-to/by-lag.md
+bench-lag: setup-tests  ## From a record to the run that lag has started; writes docs/airflow.md
 	$(LOCKED) -r requirements/bench.txt
 	PYTHONPATH=plugins:dags:spark_jobs:. $(BIN)/python -m bench.lag
 
