@@ -10,7 +10,7 @@ A case is one JSON object:
     steps       `records` (`key`, `value`: null, `text`, `base64` or `fill`; `timestamp` in ms, or
                 {"ago": seconds}; `headers`; `times`), `run` and `cli` (arguments, and the `exit`
                 that is wanted; FILE is the stream file, @ago:SECONDS a time), `registry`, `sleep`,
-                `read`
+                `stream` (its keys from then on), `read`
     expect      `typed`, `current`, `quarantine`: rows with the columns that count; a name with a ~
                 behind it is a column that holds that text somewhere. `said`: what the commands have
                 printed
@@ -139,6 +139,8 @@ class Played:
                 self._send(step["records"])
             elif "registry" in step:
                 registry.holds = step["registry"]
+            elif "stream" in step:
+                self.file = self.harness.stream_file(["t"], name="t", **step["stream"])
             elif "sleep" in step:
                 time.sleep(step["sleep"])  # of the case: a clock passes, or a broker compacts
             elif "run" in step:

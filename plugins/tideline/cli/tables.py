@@ -221,7 +221,8 @@ def decoded_lines(record: DecodeRecord | None) -> list[str]:
     return [
         f"decoded: {record.decoded}, tombstones {record.tombstones}, quarantined"
         f" {record.quarantined}{f' ({classes})' if classes else ''}"
-        f"{f'; fail expectations: {failed}' if failed else ''}"
+        f"{f'; fail expectations: {failed}' if failed else ''}",
+        *map(str, record.notices),
     ]
 
 

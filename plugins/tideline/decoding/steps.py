@@ -10,7 +10,7 @@ import sys
 from dataclasses import replace
 
 from tideline.decoding.execution import execute
-from tideline.decoding.readers import has_all_schemas, parts_of, refuse_event_time
+from tideline.decoding.readers import has_all_schemas, parts_of, refuse_strange_columns
 from tideline.decoding.rules import (
     apart,
     decided,
@@ -169,7 +169,7 @@ def new_plan(
         by=run.request.by if redrives else None,
     )
     if all(map(has_all_schemas, plan.parts)):  # else once the records are read
-        refuse_event_time(run, plan)
+        refuse_strange_columns(run, plan)
     return plan
 
 

@@ -10,6 +10,7 @@ from tideline.failpoints import reach
 from tideline.landing.context import RunContext, log, now
 from tideline.ledger.state import LedgerState
 from tideline.model.decoding import DecodeRecord
+from tideline.model.observation import TableObservation
 from tideline.model.offsets import CoordinateRange, PartitionIdentity
 from tideline.model.places import Places
 from tideline.model.plan import LandedRange
@@ -74,6 +75,7 @@ def close_decoding(run: RunContext, record: DecodeRecord) -> DecodeRecord:
     raw, _ = _landed(run.table, run.stream.table.uri, wanted)
     typed, newest = _landed(run.typed.decoded, plan.table_uri, wanted)
     quarantined, other = _landed(run.typed.quarantine, plan.quarantine_uri, wanted)
+    held = rows_by_log(run.typed.quarantine, other.version)
     ranges, wrong = reconciled(plan, raw, typed, quarantined, record.tombstones)
     if wrong:
         raise VerificationFailed(
@@ -85,8 +87,8 @@ def close_decoding(run: RunContext, record: DecodeRecord) -> DecodeRecord:
     done = replace(record, status="done", ranges=ranges, closed_at=now())
     was_decoded = run.ledger.find_decoding(plan.run_id) is not None
     reach("decode:closing")
-    token = max(newest, other)
-    run.ledger.update(lambda state: _close(state, done, token, was_decoded=was_decoded))
+    token = max(newest.token or 0, other.token or 0)
+    run.ledger.update(lambda state: _close(state, done, token, held, was_decoded=was_decoded))
     reach("decode:closed")
     log.info(
         "decoded %d, quarantined %d, tombstones %d", done.decoded, done.quarantined, done.tombstones
@@ -94,12 +96,23 @@ def close_decoding(run: RunContext, record: DecodeRecord) -> DecodeRecord:
     return done
 
 
-def _close(state: LedgerState, done: DecodeRecord, token: int, *, was_decoded: bool) -> LedgerState:
+def rows_by_log(table: TablePort, version: int | None) -> int | None:
+    """How many rows a version of a table has, as its log says; None where nobody says."""
+    if version is None:
+        return None
+    counts = [part.rows for part in table.files_by("", version).values()]
+    return None if None in counts else sum(n for n in counts if n is not None)
+
+
+def _close(
+    state: LedgerState, done: DecodeRecord, token: int, held: int | None, *, was_decoded: bool
+) -> LedgerState:
     open_now = state.decoding.open
     if open_now is None or open_now.plan != done.plan:
         return state  # by this very call, whose answer was lost, or by another attempt
     resumed = state.with_decoding_resumed(f"run {done.plan.run_id} has decoded", now())
-    decoding = replace(closed(resumed.decoding, done, was_decoded=was_decoded), token=token)
+    decoding = closed(resumed.decoding, done, was_decoded=was_decoded)
+    decoding = replace(decoding, token=token, in_quarantine=held)
     folding = state.folding.having_decoded(done.plan.ranges)
     after = replace(resumed, decoding=decoding, folding=folding)
     return replace(after, closed_decodings=(*after.closed_decodings, done))
@@ -107,9 +120,9 @@ def _close(state: LedgerState, done: DecodeRecord, token: int, *, was_decoded: b
 
 def _landed(
     table: TablePort, uri: str, ranges: tuple[CoordinateRange, ...]
-) -> tuple[dict[PartitionIdentity, LandedRange], int]:
-    """What the table holds at coordinates, and its newest fencing token; 0 for none."""
+) -> tuple[dict[PartitionIdentity, LandedRange], TableObservation]:
+    """What the table holds at coordinates, and the table itself."""
     seen = table.observe()
     if seen.version is None:
         raise ServiceAway(f"table {uri} is gone: nothing moved, restore it, then run again")
-    return table.landed(ranges, seen.version), seen.token or 0
+    return table.landed(ranges, seen.version), seen

@@ -178,6 +178,7 @@ class DecodeResult:
         unasked: Quarantined records with ids that the plan does not name, in the last round.
         failed: Rows that fail each expectation, wherever they went.
         halting: Rows that fail at least one of those that halt.
+        bare_updates: Updates that bring no row of before, if a null may be an untold value there.
         error: Class of the error in `tideline.errors`; None after success.
     """
 
@@ -193,6 +194,7 @@ class DecodeResult:
     unasked: int = 0
     failed: Mapping[str, int] = field(default_factory=dict)
     halting: int = 0
+    bare_updates: int = 0
     error: str | None = None
     message: str = ""
 
