@@ -65,8 +65,8 @@ def by_decoder(
     columns = struct_type((c.name, c.type) for c in part.reader.columns)
     given = [F.col(name) for name in (PAYLOAD, *others)]
     format = "avro" if part.format in SINGLE_VALUES else part.format
-    told = {**specification, "lenient": [*lenient_places(part).values()]}
-    told = told if part.lenient else specification
+    places = {"lenient": [*lenient_places(part).values()]} if part.lenient else {}
+    told = {**specification, **places}
     made = rows.withColumn(_DECODED, decoder(format, columns, told, *given))
     names = (FIELDS, ERROR_CLASS, ERROR, *((INVALID_PLACES,) if part.lenient else ()))
     found = {name: F.col(_DECODED)[name] for name in names}
