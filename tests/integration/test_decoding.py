@@ -880,6 +880,30 @@ def test_a_rewind_takes_its_records_out_of_an_open_plan(lake, monkeypatch, step)
     assert lake.audits().clean
 
 
+def test_an_undone_run_decodes_by_the_file_of_now(lake):
+    """Its rows went with the rewind, and what was wrong is corrected since."""
+    lake.lands(*[value_of(lake.first)] * 3)
+    assert lake.decodes("two").plan.max_share == 1.0
+    undo(lake, 1)
+    lake.decode["quarantine"]["max_share"] = 0.5
+    lake.lands(*[value_of(lake.first)] * 3)
+    again = lake.decodes("two")
+    assert again.plan.max_share == 0.5
+    assert lake.decodes("two").plan.frozen_at == again.plan.frozen_at  # cleared, it is its plan
+    assert (lake.typed(), lake.audits().clean) == ([0, 1, 2, 3], True)
+
+
+def test_a_cleared_run_leaves_what_a_later_run_has_decoded(lake):
+    """The run was undone, and another one has decoded the same offsets by a corrected file."""
+    lake.lands(*[value_of(lake.first)] * 3)
+    lake.decodes("two")
+    undo(lake, 1)
+    lake.lands(*[value_of(lake.first)] * 3)
+    plan_id = lake.decodes("three").plan.plan_id
+    lake.decodes("two")
+    assert lake.plans()[1:] == [plan_id] * 3
+
+
 def test_new_tables_owe_nothing_that_a_rewind_has_undone(lake):
     """They hold no such row; what is landed is decoded from the start."""
     undo(lake, 1)

@@ -181,8 +181,8 @@ MUTANTS = (
     ),
     Mutant(
         "decode: a clear takes no redrive back",
-        "anew, ranges = apart(ranges, run.ledger.decoded_anew_since(run.run_id))",
-        "anew = ()",
+        "anew, ranges = apart(there, run.ledger.decoded_since(run.run_id))",
+        "anew, ranges = (), there",
         f"{EXPECT}::test_what_has_failed_can_be_redriven_after_the_rule_has_changed",
     ),
     Mutant(
@@ -426,11 +426,23 @@ MUTANTS = (
         f"{RULES}::test_a_plan_of_long_ago_brings_no_older_schemas",
     ),
     Mutant(
-        "decode: nor does one that is cleared after a rewind",
-        "was_decoded = run.ledger.find_decoding(plan.run_id) is not None",
+        "decode: nor does one that is cleared",
+        "was_decoded = before is not None and before.plan.frozen_at == plan.frozen_at",
         "was_decoded = False",
+        "tests/integration/test_decoding.py::test_a_list_of_fields_changes",
+    ),
+    Mutant(
+        "decode: what a rewind has undone is decoded by the file of now",
+        "there = state.decoding.coverage.cut(landed)",
+        "there = landed",
+        "tests/integration/test_decoding.py::test_an_undone_run_decodes_by_the_file_of_now",
+    ),
+    Mutant(
+        "decode: a cleared run leaves what a later run has decoded",
+        "            else:\n                found += record.plan.ranges\n",
+        "            elif record.plan.redrives:\n                found += record.plan.ranges\n",
         "tests/integration/test_decoding.py"
-        "::test_an_old_run_that_decodes_after_a_rewind_keeps_what_later_ones_have_learned",
+        "::test_a_cleared_run_leaves_what_a_later_run_has_decoded",
     ),
     Mutant(
         "decode: ids that nobody looked up are told from unknown ones",

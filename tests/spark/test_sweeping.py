@@ -3,7 +3,7 @@
 import json
 import time
 from contextlib import closing
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from deltalake import DeltaTable
@@ -17,9 +17,12 @@ from tideline.errors import BadInput, FoldingHalted
 from tideline.folding import sweeping
 from tideline.folding.checking import check_current
 from tideline.folding.views import view_of
+from tideline.landing.context import now
 from tideline.model.request import RunRequest
+from tideline.operations import maintenance
+from tideline.operations.maintenance import maintain_stream
 from tideline.operations.rewind import RewindRequest, rewind_stream
-from tideline.wiring import open_run
+from tideline.wiring import open_run, open_tables
 
 AT = (int(time.time()) - 3600) * 1000
 """Kafka's time of the first records, in milliseconds since 1970: an hour ago."""
@@ -144,9 +147,10 @@ def test_a_topic_that_was_created_again_sweeps_by_its_own_snapshot(orders):
     assert flaws(orders) == ()
 
 
-def test_what_nobody_has_decoded_is_no_ghost(orders):
-    """Key 4 was read again, and its record is in quarantine."""
+def test_what_nobody_has_decoded_is_no_ghost(orders, monkeypatch):
+    """Key 4 was read again, and its record is in quarantine; then it is let go for its age."""
     orders.decode["quarantine"] = {"max_share": 1.0}
+    orders.more["maintenance"] = {"quarantine_days": 1}
     snapshot(orders, 1, 3, 5)
     with closing(KafkaProducer(bootstrap_servers=orders.harness.broker.bootstrap_servers)) as kafka:
         kafka.send(orders.harness.topic(), value=b"{broken")
@@ -154,6 +158,12 @@ def test_what_nobody_has_decoded_is_no_ghost(orders):
     with pytest.raises(
         BadInput, match=r"since the snapshot began, partition 0 .* is in quarantine"
     ):
+        ghosts(orders)
+    monkeypatch.setattr(maintenance, "now", lambda: now() + timedelta(days=2))
+    with open_run(orders.stream, "maintain", RunRequest(), orders.spark) as run:
+        tables = {"quarantine": open_tables(orders.stream)["quarantine"]}
+        assert [u.expired.rows for u in maintain_stream(run, tables)] == [1]
+    with pytest.raises(BadInput, match=r"partition 0 .* was removed by its age or by an erasure"):
         ghosts(orders)
     assert orders.rows().keys() == {1, 2, 3, 4, 5}
 

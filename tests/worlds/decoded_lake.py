@@ -279,6 +279,11 @@ class DecodedLake:
         found = self._open(table).to_pyarrow_table(columns=["offset"])["offset"].to_pylist()
         return sorted(found)
 
+    def plans(self) -> list[str]:
+        """The plan of each typed row, by offset."""
+        found = self._open("table").to_pyarrow_table(columns=["offset", "decode_plan_id"])
+        return [plan for _, plan in sorted(zip(*found.to_pydict().values(), strict=True))]
+
     def bad(self) -> list[tuple[int, str]]:
         """Offsets in quarantine with their error classes."""
         found = self._open("quarantine").to_pyarrow_table(columns=["offset", "error_class"])

@@ -196,8 +196,8 @@ def closed(decoding: Decoding, record: DecodeRecord, *, was_decoded: bool) -> De
 
     Args:
         record: The plan, with what became of it.
-        was_decoded: Whether its run has closed a plan before: a rewind may have taken the rows
-            since then, and not what they have taught.
+        was_decoded: Whether its run has closed this very plan before: what has been learned since
+            then stays.
     """
     is_old = was_decoded and not record.plan.redrives
     parts = decoding.parts if is_old else record.plan.parts

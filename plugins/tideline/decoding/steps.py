@@ -97,9 +97,9 @@ def plan_decoding(
     """The plan that this run has to execute; None if there is nothing to decode.
 
     A run that was cut off executes its open plan. One that has decoded before decodes the same once
-    more, as far as it is landed still, and nobody has decoded it anew since: what went into
-    quarantine then was no more than allowed, or somebody decided so. Any other plan is new, and not
-    frozen yet.
+    more, as far as its rows are there still, and no other plan has decoded them since: what went
+    into quarantine then was no more than allowed, or somebody decided so. What a rewind has undone
+    since, and any other run decodes, is a new plan's, and not frozen yet.
 
     Args:
         state: The ledger, under the decoder's lease.
@@ -113,11 +113,12 @@ def plan_decoding(
         return at_these_tables(run, state.decoding.open.plan)
     before = run.ledger.find_decoding(run.run_id)
     if before is not None:
-        ranges = still_landed(before.plan.ranges, state.head)
-        anew, ranges = apart(ranges, run.ledger.decoded_anew_since(run.run_id))
+        landed = still_landed(before.plan.ranges, state.head)
+        there = state.decoding.coverage.cut(landed)
+        anew, ranges = apart(there, run.ledger.decoded_since(run.run_id))
         if anew:
             log.info(
-                "%d offsets stay as a redrive, or a decoding again, has decided them since: %s",
+                "%d offsets stay as a redrive, or a later run, has decoded them since: %s",
                 sum(len(r.offsets) for r in anew),
                 first_few(anew),
             )
@@ -127,7 +128,8 @@ def plan_decoding(
             for e in before.plan.expect
         )
         again = replace(before.plan, ranges=ranges, removes=removes, max_share=1.0, expect=rules)
-        return at_these_tables(run, again) if ranges or removes else None
+        if ranges or not state.decoding.coverage.rest(landed):
+            return at_these_tables(run, again) if ranges or removes else None
     most = CATCH_UP * run.stream.limits.max_records_per_run
     ranges = () if only_removals else to_decode(state.head, state.decoding, most)
     ranges = of_decision(ranges, state.decoding)[0] or ranges

@@ -46,7 +46,7 @@ def typed_against_raw(run: RunContext) -> TypedAudit | None:
                 if run.stream.decode.tombstones == "drop" and version is not None
                 else None
             ),
-            let_go=_let_go(run, state),
+            let_go=let_go(run, state),
         )
         after = run.ledger.read()
         if (after.decoding, after.head.coverage) == (decoding, state.head.coverage):
@@ -54,7 +54,7 @@ def typed_against_raw(run: RunContext) -> TypedAudit | None:
     raise StreamBusy("decodings close faster than the tables can be read; audit again")
 
 
-def _let_go(run: RunContext, state: LedgerState) -> Places:
+def let_go(run: RunContext, state: LedgerState) -> Places:
     """Decoded coordinates that need no row: let go for their age, or erased by key."""
     return state.erasing.erased | still_expired(run.ledger.expired_rows())
 
@@ -85,7 +85,8 @@ def close_decoding(run: RunContext, record: DecodeRecord) -> DecodeRecord:
             mismatches=list(wrong),
         )
     done = replace(record, status="done", ranges=ranges, closed_at=now())
-    was_decoded = run.ledger.find_decoding(plan.run_id) is not None
+    before = run.ledger.find_decoding(plan.run_id)
+    was_decoded = before is not None and before.plan.frozen_at == plan.frozen_at
     reach("decode:closing")
     token = max(newest.token or 0, other.token or 0)
     run.ledger.update(lambda state: _close(state, done, token, held, was_decoded=was_decoded))

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass
 from datetime import UTC, datetime, timedelta
 
+from tideline.decoding.verifying import let_go
 from tideline.errors import BadInput, ServiceAway
 from tideline.folding.execution import execute
 from tideline.folding.planning import plan_fold, plan_look
@@ -296,6 +297,7 @@ def _not_read(run: RunContext, floors: tuple[Floor, ...], began: datetime) -> st
     older = run.typed.decoded.last_before(began - _STEP)
     covered, lost = state.decoding.coverage, state.head.accepted_loss
     quarantined = run.typed.quarantine.quarantined((), None)
+    gone = let_go(run, state)
     above = [
         (floor, log, max(landed[0].start_offset, min(older.get(log, -1) + 1, floor.offset)))
         for floor in floors
@@ -311,6 +313,7 @@ def _not_read(run: RunContext, floors: tuple[Floor, ...], began: datetime) -> st
             ("is not decoded", subtract(whole, covered[place])),
             ("was lost", intersect(whole, lost[place])),
             ("is in quarantine", intersect(whole, set_aside)),
+            ("was removed by its age or by an erasure", intersect(whole, gone[place])),
         ):
             if found:
                 return f"partition {floor.partition} {first_few(found)} {what}"

@@ -123,13 +123,13 @@ class LedgerHistory:
         for entry in self.store.history("decode"):
             yield self._load(DecodeRecord, entry)
 
-    def decoded_anew_since(self, run_id: str) -> list[CoordinateRange]:
-        """What redrives have decided, and what was decoded again, since a run closed its own."""
+    def decoded_since(self, run_id: str) -> list[CoordinateRange]:
+        """What other plans have decoded, or decided by a redrive, since a run closed its own."""
         found: list[CoordinateRange] = []
         for record in self.decode_closings():
             if record.plan.run_id == run_id:
                 found = []
-            elif record.plan.redrives:
+            else:
                 found += record.plan.ranges
         return found
 
