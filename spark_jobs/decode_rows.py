@@ -27,8 +27,7 @@ def execute(spark: SparkSession, job: DecodeJob) -> DecodeResult:
         return DecodeResult()
     offsets = sum(len(planned.offsets) for planned in job.plan.ranges)
     compile_plans(spark, for_offsets=offsets)
-    read = (job.raw_files, job.decoded_files, job.quarantined_files)
-    pack_files(spark, files=sum(map(len, read)), offsets=offsets)
+    pack_files(spark, files=job.files, offsets=offsets)
     return write_decoded(read_raw_rows(spark, job), job)
 
 

@@ -75,6 +75,15 @@ def asset_of(table_uri: str, stream: str, *more: str) -> Asset:
     return Asset(name="/".join(("tideline", stream, *more)), uri=uri)
 
 
+def decoded_assets(stream: Stream) -> dict[str, Asset]:
+    """The assets of a stream's typed tables, by event type where there are several."""
+    found = {} if stream.decode is None else stream.decode.addresses
+    return {
+        name: asset_of(uri, stream.stream, "decoded", *filter(None, [name]))
+        for name, uri in found.items()
+    }
+
+
 def _access(
     given: Mapping[str, Mapping[Any, Collection[str]]] | None,
 ) -> dict[str, dict[str, set[str]]] | None:
