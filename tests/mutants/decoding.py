@@ -418,7 +418,7 @@ MUTANTS = (
         "types: a row in two typed tables stands twice",
         "rows[identity] += landed.rows",
         "rows[identity] = landed.rows",
-        "test_a_coordinate_in_two_tables_stands_twice",
+        "tests/unit/test_event_types.py::test_a_coordinate_in_two_tables_stands_twice",
     ),
     Mutant(
         "types: a plan commits to types that came later",
