@@ -108,7 +108,7 @@ def _job(folder: Path, kind: str, records: int, names: tuple[str, ...]) -> Decod
         raw_uri=str(folder / "raw"),
         raw_files=tuple(_raw_files(folder / "raw", kind, records, len(names))),
         plan=plan,
-        decoded=Output(plan.table_uri, "decoded-1"),
+        decoded=Output(types[0].table_uri, "decoded-1"),
         quarantine=Output(plan.quarantine_uri, "decoded-1"),
         types=outputs,
     )

@@ -12,6 +12,7 @@ import sys
 
 from pyspark.sql import SparkSession
 
+from tideline.decoding.spark.routing import write_types
 from tideline.decoding.spark.rows import read_raw_rows
 from tideline.decoding.spark.writing import write_decoded
 from tideline.model.spark_job import DecodeJob, DecodeResult
@@ -28,7 +29,8 @@ def execute(spark: SparkSession, job: DecodeJob) -> DecodeResult:
     offsets = sum(len(planned.offsets) for planned in job.plan.ranges)
     compile_plans(spark, for_offsets=offsets)
     pack_files(spark, files=job.files, offsets=offsets)
-    return write_decoded(read_raw_rows(spark, job), job)
+    write = write_types if job.types else write_decoded
+    return write(read_raw_rows(spark, job), job)
 
 
 def run(job_file: str, spark: SparkSession | None = None, host: Host = ALONE) -> DecodeResult:

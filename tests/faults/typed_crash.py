@@ -22,6 +22,13 @@ from tideline.operations.redrive import redrive
 from tideline.wiring import open_ledger, open_run
 
 
+def _has(uri: str, column: str) -> bool:
+    """Whether there is a table with that column: without it no record of its type has come."""
+    if not DeltaTable.is_deltatable(uri):
+        return False
+    return column in [field.name for field in DeltaTable(uri).schema().fields]
+
+
 class TypedCrash(Typed):
     """A stream of two partitions, one of whose runs dies.
 
@@ -99,7 +106,7 @@ class TypedCrash(Typed):
         found: Counter[tuple[int, int, object]] = Counter()
         for table, uri in self.tables.items():
             column = {"decoded": "id", "quarantine": "error_class"}.get(kind_of(table))
-            if column is not None and DeltaTable.is_deltatable(uri):
+            if column is not None and _has(uri, column):
                 columns = ["partition", "offset", column]
                 rows = DeltaTable(uri).to_pyarrow_table(columns=columns).to_pydict()
                 for partition, offset, value in zip(*rows.values(), strict=True):

@@ -76,6 +76,9 @@ def test_each_type_has_a_table_of_its_own(lake, caplog):
         {"id", "note"},
         {"id", "total"},
     ]
+    job = lake.spark.jobs[-1]
+    assert job.decoded == job.types["created"].output  # where a driver elsewhere looks for the job
+    assert (job.decoded_files, [*job.types]) == ((), ["created", "paid"])
     record = lake.ledger.find_decoding("one")
     assert [(t.name, t.rows) for t in record.by_type] == [("created", 1), ("paid", 1)]
     assert (record.decoded, record.quarantined, record.tombstones) == (2, 1, 1)

@@ -110,7 +110,7 @@ def submit(run: RunContext, attempt: TypedAttempt, *, is_last_round: bool = Fals
         )
         for name, uri in plan.tables.items()
     }
-    only = outputs.get("") or TypedOutput(Output("", folder))
+    first = next(iter(outputs.values()))  # which has the job's own files as well
     job = DecodeJob(
         store_options=run.store_options,
         stream=run.stream.stream,
@@ -118,12 +118,12 @@ def submit(run: RunContext, attempt: TypedAttempt, *, is_last_round: bool = Fals
         raw_uri=run.stream.table.uri,
         raw_files=run.table.files_at(plan.ranges, version),
         plan=plan,
-        decoded=only.output,
+        decoded=first.output,
         quarantine=Output(plan.quarantine_uri, folder),
-        decoded_files=only.files,
+        decoded_files=first.files if not plan.types else (),
         quarantined_files=_there(run, plan, QUARANTINE),
         is_last_round=is_last_round,
-        types={} if "" in outputs else outputs,
+        types=outputs if plan.types else {},
     )
     return answer_of(run, job, DecodeResult)
 

@@ -157,7 +157,7 @@ class DecodeJob:
         result_path: Where the driver writes a `DecodeResult`.
         stall_seconds: As of a `SparkJob`.
         application: Which application the file is for; a `SparkJob` says nothing.
-        types: Outputs by event type where there are several, in place of `decoded` with its files.
+        types: Outputs by event type where there are several; `decoded` is the first one's.
     """
 
     stream: str

@@ -7,7 +7,8 @@ of these passes counts what is of no type as well. Then one pass writes the bad 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
@@ -22,6 +23,7 @@ from tideline.decoding.spark.writing import (
     new_schemas,
     place_of,
     places_in,
+    refuse_rules,
     step_of,
     with_quarantine,
     write_typed,
@@ -45,6 +47,8 @@ def write_types(raw: DataFrame, job: DecodeJob) -> DecodeResult:
     Raises:
         BadInput, VerificationFailed: As `write_decoded`.
     """
+    if new := refuse_rules(raw, job):
+        return new
     plan, step = job.plan, step_of(job.plan)
     known = [name for name in job.types if _ids(plan, name)]
     others = raw.transform(_unframed(plan))
@@ -61,27 +65,14 @@ def write_types(raw: DataFrame, job: DecodeJob) -> DecodeResult:
     told = told or others.agg(*metrics).collect()[0].asDict()
     if told["new"] and not job.is_last_round:
         return new_schemas(raw, plan)
-    failed = dict.fromkeys(plan.rules, 0)
-    for name, counts in done.items():
-        found = counted(plan.of_type(name), counts, of_bad=False)
-        failed |= {f"{name}.{rule}": n for rule, n in found.items()}
-    result = DecodeResult(
-        decoded=SparkResult(rows=sum(counts["good"] for counts in done.values())),
-        by_type={name: SparkResult(rows=counts["good"]) for name, counts in done.items()},
-        raw_rows=told["rows"],
-        tombstones=told["tombstones"],
-        unasked=told["new"] + sum(counts["new"] for counts in done.values()),
-        failed=failed,
-    )
-    pieces = []
-    for name, counts in done.items():
-        if counts["bad"]:
-            near = raw.transform(within(places_in(counts["places"], step)))
-            pieces.append(_piece(near, plan, name))
-    if told["bad"]:
-        near = raw.transform(within(places_in(told["places"], step)))
-        pieces.append(Bad(near.transform(_unframed(plan)), plan))
-    if pieces:
+    result = _counted(plan, told, done)
+    near = {
+        name: raw.transform(within(places_in(counts["places"], step)))
+        for name, counts in (*done.items(), ("", told))
+        if counts["bad"]
+    }
+    if near:
+        pieces = [_piece(rows, plan, name) for name, rows in near.items()]
         bad = told["bad"] + sum(counts["bad"] for counts in done.values())
         result = with_quarantine(result, pieces, bad, job)
     if not plan.is_again:
@@ -91,8 +82,33 @@ def write_types(raw: DataFrame, job: DecodeJob) -> DecodeResult:
     return compared(result, judged, every, job)
 
 
+def _counted(
+    plan: DecodePlan, told: Mapping[str, Any], done: Mapping[str, Mapping[str, Any]]
+) -> DecodeResult:
+    """What the passes have counted, but for the bad rows.
+
+    Args:
+        told: Of all records.
+        done: Of those of each type.
+    """
+    failed = dict.fromkeys(plan.rules, 0)
+    for name, counts in done.items():
+        found = counted(plan.of_type(name), counts, of_bad=False)
+        failed |= {f"{name}.{rule}": n for rule, n in found.items()}
+    return DecodeResult(
+        decoded=SparkResult(rows=sum(counts["good"] for counts in done.values())),
+        by_type={name: SparkResult(rows=counts["good"]) for name, counts in done.items()},
+        raw_rows=told["rows"],
+        tombstones=told["tombstones"],
+        unasked=told["new"] + sum(counts["new"] for counts in done.values()),
+        failed=failed,
+    )
+
+
 def _piece(raw: DataFrame, plan: DecodePlan, name: str) -> Bad:
-    """The records of a type, judged."""
+    """The records of a type, judged; without a name those of none, and what tells their type."""
+    if not name:
+        return Bad(raw.transform(_unframed(plan)), plan)
     of_type = plan.of_type(name)
     judged = raw.transform(_of(plan, name)).transform(judge(of_type))
     return Bad(judged, of_type, f"{name}.")

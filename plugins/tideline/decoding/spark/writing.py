@@ -110,10 +110,6 @@ def write_decoded(raw: DataFrame, job: DecodeJob) -> DecodeResult:
     """
     if new := refuse_rules(raw, job):
         return new
-    if job.types:
-        from tideline.decoding.spark.routing import write_types  # it imports this file
-
-        return write_types(raw, job)
     step = step_of(job.plan)
     counts = write_typed(raw, job, step)
     if counts["new"] and not job.is_last_round:
