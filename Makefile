@@ -17,12 +17,18 @@ define JAVA
 	@$(BIN)/python -m tideline.launch.java || { $(LOCKED) -r requirements/java.txt; $(call TOOK,Java); }
 endef
 
+# Spark's first start, and each later one, loads its classes from there.
+define ARCHIVE
+	@$(BIN)/python -m tideline.launch.jvm; $(call TOOK,archive of Spark's classes)
+endef
+
 help:  ## What there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 setup: $(READY)  ## What a run and the demo need: packages, Java if there is none, jars
 	$(JAVA)
 	@$(JARS) broker; $(call TOOK,jars)
+	$(ARCHIVE)
 
 $(READY): requirements.txt requirements/demo.txt requirements/uv.txt pyproject.toml plugins/tideline/versions.py
 	@command -v $(PYTHON) > /dev/null || { echo "make: $(PYTHON) not found; install Python 3.11 or set PYTHON=" >&2; exit 2; }
@@ -34,6 +40,7 @@ $(READY): requirements.txt requirements/demo.txt requirements/uv.txt pyproject.t
 setup-tests: $(TESTS_READY)  ## What tests and checks need besides: packages, jars, a schema registry; 250 MB
 	$(JAVA)
 	@$(JARS) broker delta s3proxy; $(call TOOK,jars)
+	$(ARCHIVE)
 	@PYTHONPATH=plugins:. $(BIN)/python -m devstack.registry_program; $(call TOOK,schema registry)
 
 $(TESTS_READY): $(READY) requirements/dev.txt
@@ -126,7 +133,7 @@ bench-fleet: setup-tests  ## Hundreds of topics by shards, by Dags and in a shel
 	$(LOCKED) -r requirements/bench.txt
 	PYTHONPATH=plugins:dags:spark_jobs:. $(BIN)/python -m bench.fleet --topics $(or $(TOPICS),300)
 
-bench-lag: setup-tests  ## From a record to the run that lag has started; writes docs/how-to/by-lag.md
+bench-lag: setup-tests  ## From a record to the run that lag has started; writes docs/airflow.md
 	$(LOCKED) -r requirements/bench.txt
 	PYTHONPATH=plugins:dags:spark_jobs:. $(BIN)/python -m bench.lag
 
@@ -194,6 +201,9 @@ lock: $(TESTS_READY)  ## Resolve requirements*.in into fully pinned, hashed requ
 pins: $(TESTS_READY)  ## Write coordinate and SHA-256 of every jar of versions.py into plugins/tideline/launch/jars.sha256
 	$(JAVA)
 	PYTHONPATH=plugins:. $(BIN)/python -m devstack.jar_pins
+
+classes: $(TESTS_READY)  ## Note which classes a Spark driver loads, for the archive that setup writes, into plugins/tideline/launch/spark-classes.xz
+	PYTHONPATH=plugins:dags:spark_jobs:. $(BIN)/python -m devstack.class_list
 
 wheel: $(TESTS_READY)  ## Build dist/tideline-*.whl, and dist/constraints.txt: the versions that all tests run with
 	rm -rf dist build plugins/*.egg-info

@@ -1,7 +1,7 @@
 """`make bench-lag`: from a record to the run that lag has started, under a real Airflow.
 
 Each time some records are sent to one of ten streams, when its last run has ended. Writes its table
-into docs/how-to/by-lag.md, between the two comments that name this module.
+into docs/airflow.md, between the two comments that name this module.
 """
 
 from __future__ import annotations
@@ -104,5 +104,5 @@ def _time(text: object) -> datetime:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--times", type=int, default=50)
-    page = Path(__file__).parents[1] / "docs" / "how-to" / "by-lag.md"
+    page = Path(__file__).parents[1] / "docs" / "airflow.md"
     write_between(page, "bench.lag", measure(parser.parse_args().times))

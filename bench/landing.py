@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from devstack.command_line import finished, tideline
 from devstack.harness import StreamHarness
 from devstack.spark_apps import DELTA
 from tideline.launch.jars import delta_jars, spark_jars
+from tideline.launch.jvm import prepare_archives
 from tideline.launch.submit import environment
 
 LOCAL_SPARK = {"AIRFLOW_CONN_BENCH_SPARK": json.dumps({"conn_type": "spark", "host": "local[2]"})}
@@ -22,8 +22,8 @@ LOCAL_SPARK = {"AIRFLOW_CONN_BENCH_SPARK": json.dumps({"conn_type": "spark", "ho
 
 
 def write_archive() -> None:
-    """Have the archive of classes in place, as it is after the first driver of a machine."""
-    subprocess.run([sys.executable, "-m", "devstack.class_archive"], check=True)
+    """Have the archive of classes in place, as it is after `make setup`."""
+    prepare_archives()
 
 
 def landing_file(

@@ -7,40 +7,35 @@ from pathlib import Path
 from typing import Any
 
 _LINK = re.compile(r"\[([^\]]*)\]\(((?:\.\./)+[^)]*)\)")
-_DECISIONS = "ADRS"
+_DECISIONS = "adr/index.md"
+_DECISION = re.compile(r"adr/\d{4}-.+\.md")
 _MOVED = "# Moved\n"
-
-
-def on_config(config: Any) -> Any:
-    """List the decisions in the navigation, in the order of their numbers."""
-    folder = Path(config["docs_dir"])
-    decisions = [f"adr/{file.name}" for file in sorted((folder / "adr").glob("*.md"))]
-    config["nav"] = _filled(config["nav"], decisions)
-    return config
-
-
-def _filled(part: Any, decisions: list[str]) -> Any:
-    if part == [_DECISIONS]:
-        return decisions
-    if isinstance(part, list):
-        return [_filled(item, decisions) for item in part]
-    if isinstance(part, dict):
-        return {title: _filled(item, decisions) for title, item in part.items()}
-    return part
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
     """Links to files outside of the pages stay as text: the site has only the pages.
 
-    A page that only leads on is not searched.
+    A page that only leads on is not searched, and no decision is: their index is, which lists them.
     """
-    if markdown.startswith(_MOVED):
+    name = page.file.src_uri
+    if markdown.startswith(_MOVED) or _DECISION.fullmatch(name):
         page.meta["search"] = {"exclude": True}
     pages = Path(config["docs_dir"]).resolve()
-    here = pages / Path(page.file.src_uri).parent
+    here = pages / Path(name).parent
+    if name == _DECISIONS:
+        markdown += "".join(f"\n- [{_title(file)}]({file.name})" for file in _decisions(here))
 
     def text(found: re.Match[str]) -> str:
         target = (here / found[2].partition("#")[0]).resolve()
         return found[0] if target.is_relative_to(pages) else found[1]
 
     return _LINK.sub(text, markdown)
+
+
+def _decisions(folder: Path) -> list[Path]:
+    return sorted(folder.glob("[0-9]*.md"))
+
+
+def _title(file: Path) -> str:
+    with file.open() as lines:
+        return next(lines).removeprefix("# ").strip()

@@ -24,14 +24,14 @@ def build_page() -> str:
     prose = dict(map(_prose, written))
     errors = {cls.__name__.lower(): cls for cls in _tree(TidelineError)}
     lines = [
-        "Every message ends in its entry here. An *incident* is a finding that halted a run, and",
-        "is kept until somebody has [decided](when-something-is-wrong.md#decide); its class",
-        "stands in small letters. An *error* is why a command or a task failed. With `--json`,",
-        "`error` is its class, `retriable` says whether a later try may succeed, and `runbook`",
-        "names the entry.",
+        "Messages name their entry here; `tideline help NAME` prints an entry in a shell. An",
+        "*incident* is a finding that halted a run. The ledger keeps the incident until somebody",
+        "has [decided](when-something-is-wrong.md#decide); its class has small letters. An *error*",
+        "is why a command or a task failed. With `--json`, `error` is the class, `retriable` says",
+        "whether a later try may succeed, and `runbook` names the entry.",
         "",
-        "What holds after each of them, and the order in which to go about it:",
-        "[when something is wrong](when-something-is-wrong.md). `FILE` is the stream file.",
+        "[When something is wrong](when-something-is-wrong.md) says what holds after each of them,",
+        "and in which order to proceed. `FILE` is the stream file.",
         "",
         *table(("", "entries"), _index(errors.values())),
     ]
@@ -89,7 +89,8 @@ def _parts(anchor: str, prose: _Prose) -> Iterator[str]:
     for part in PROSE:
         yield f"- **{part}:** {prose.get(part, '')}"
         if verdict is not None and part == "Means":
-            yield f"- **Evidence:** {verdict.told_by}."
+            told = verdict.told_by
+            yield f"- **Evidence:** {told[:1].upper()}{told[1:]}."
         if verdict is not None and verdict.choices and part == "Look":
             said = "; ".join(f"{code(choice)}: {text}" for choice, text in verdict.choices.items())
             yield f"- **Choices:** {said}. Or `fail`: it stays open."

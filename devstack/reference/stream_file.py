@@ -35,7 +35,7 @@ _RARE = frozenset(
 _MORE = {
     "schedule": "Presets: `@hourly`, `@daily`, `@weekly`, `@monthly`, `@quarterly`, `@yearly`;"
     " `@once` and `@continuous` have no data intervals and are refused.",
-    "trigger": "[How it behaves](../how-to/by-lag.md).",
+    "trigger": "[How it behaves](../airflow.md#start-runs-by-lag).",
     "limits": "They are shared fairly over the partitions.",
     "ledger": "[Which one](../concepts.md#two-locations-for-the-ledger).",
     "ledger_uri": "It lies neither inside the table's folder nor around it.",
@@ -43,7 +43,7 @@ _MORE = {
     "table.connection": "[Its parts](../object-stores.md#the-connection).",
     "spark.connection": "Or of type [spark_connect](../spark.md).",
     "registry.connection": "Needed with a `subject`. [Its parts](../decoding.md#the-registry).",
-    "decode.transform": "[What it may do](../decoding.md#how-it-works).",
+    "decode.transform": "[What it may do](../how-to/decode.md#transform-rows-with-a-function).",
     "decode.value.message": "[What such a record has to be]"
     "(../decoding.md#what-a-protobuf-record-has-to-be).",
     "decode.value.fields": "[How](../decoding.md#choosing-columns).",

@@ -32,6 +32,8 @@ _MEANINGS = {
     "transaction_id": "the database's transaction, if the connector tells it",
     "source_position": "where the change stands in the database's log: a JSON object",
     "unavailable_columns": "columns whose value the change did not bring; null for none",
+    "invalid_columns": "columns that are null since they cannot hold what the record has there"
+    " (`decode.on_value`); null for none",
     "plan_id": "the plan that landed the row; no check relies on it",
     "is_tombstone": "the record has no value",
     "schema_id": "the registry's id of the record's schema; the ledger's, negative, where records"

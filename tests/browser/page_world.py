@@ -84,6 +84,7 @@ def status(name, state, **facts):
         "last_landed_version": 4_811,
         "open_incidents": 0,
         "undecoded": None,
+        "in_quarantine": None,
         "expectations": {},
         "names": (),
         "current": None,

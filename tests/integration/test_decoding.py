@@ -816,6 +816,17 @@ def test_an_event_s_time_is_a_column(lake):
         lake.decodes("two")
 
 
+def test_only_a_column_of_values_may_be_null(lake):
+    lake.decode["on_value"] = {"note": None, "nobody": None}
+    lake.lands(value_of(lake.first))
+    said = r"decode\.on_value\.nobody: got 'null'; no column of values; allowed: id, note"
+    with pytest.raises(BadInput, match=said):
+        lake.decodes("two")
+    lake.decode["on_value"] = {"note": None}
+    lake.decodes("two")
+    assert "invalid_columns" in columns_of(lake)
+
+
 def test_own_columns_of_a_new_table(tmp_path):
     """Those that are not wanted are not there, and audit, redrive and clear miss none."""
     lake = DecodedLake(tmp_path, tombstones="drop")

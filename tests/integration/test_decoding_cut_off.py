@@ -1,10 +1,12 @@
 """Decoding that ends at any place: in a run, a cleared run and a redrive; whoever comes next."""
 
 import pytest
+from deltalake import DeltaTable
 
 from tests.worlds.decoded_lake import DecodedLake, value_of
 from tideline.decoding import execution as decode_attempt
 from tideline.decoding import execution as decode_execution
+from tideline.decoding import steps as decode_steps
 from tideline.decoding import verifying as decode_verifying
 from tideline.errors import AttemptFenced, StreamBusy
 from tideline.failpoints import DECODE_PLACES
@@ -102,6 +104,26 @@ def test_a_run_that_was_stopped_goes_on_behind_another(lake, cut, place):
             lake.decodes("one")
     assert seen == [(lake.ledger.read().decoding, lake.typed(), lake.bad())]
     others_come(lake, moved=False)
+
+
+@pytest.mark.parametrize("are_there", [True, False])
+def test_whoever_finishes_a_decoding_whose_commits_stand_needs_no_spark(
+    lake, cut, monkeypatch, are_there
+):
+    """A run that dies before it verifies has decoded; unless others have taken its rows out."""
+    cut("decode:noted")
+    with pytest.raises(CutOff):
+        lake.decodes("one")
+    if not are_there:
+        DeltaTable(lake.run("look").typed.by_type[""].uri).delete("offset > 0")
+    executed = []
+    execute = decode_steps.execute
+    monkeypatch.setattr(decode_steps, "execute", lambda *a: executed.append(1) or execute(*a))
+    run = lake.run("two")
+    with run.ledger.lease("decoder"):
+        decode_steps.finish_open(run)
+    assert len(executed) == (not are_there)
+    is_exact(lake, moved=False)
 
 
 @pytest.mark.slow

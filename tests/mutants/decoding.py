@@ -116,8 +116,8 @@ MUTANTS = (
     ),
     Mutant(
         "decode: each plan that closes tells how far typed tables are known (R13)",
-        "replace(closed(resumed.decoding, done, was_decoded=was_decoded), token=token)",
-        "closed(resumed.decoding, done, was_decoded=was_decoded)",
+        "replace(decoding, token=token, in_quarantine=held)",
+        "replace(decoding, in_quarantine=held)",
         "tests/steps/test_older_typed_tables.py",
     ),
     Mutant(

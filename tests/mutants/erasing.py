@@ -11,8 +11,14 @@ MUTANTS = (
     Mutant("bytes prove nothing", "    if asked.by_bytes:\n", "    if True:\n", STEPS),
     Mutant(
         "a raw key proves nothing of a record with a value, where columns are made of others",
-        '        claimed = {place for place, row in rows.items() if row["value"] is None}\n',
+        "        claimed = _bare(tables, rows, state.head)\n",
         "        pass\n",
+        STEPS,
+    ),
+    Mutant(
+        "a tombstone that has bytes is one",
+        "    for role, column, said in _SAY_BARE if at else ():\n",
+        "    for role, column, said in ():\n",
         STEPS,
     ),
     Mutant(

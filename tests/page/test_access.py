@@ -17,7 +17,7 @@ EVERYBODY = {"anonymous": 401, "norah": 200, "vera": 200, "admin": 200}
 SHOWN = {"anonymous": 401, "norah": 403, "vera": 200, "admin": 200}
 HIDDEN = {"anonymous": 401, "norah": 403, "vera": 403, "admin": 200}
 VALUES = {"name": "main.js", "topic": "orders", "partition": "0", "offset": "0"}
-VALUES |= {"page": "page.md", "folder": "how-to", "part": "approve.md"}
+VALUES |= {"page": "page.md", "folder": "how-to", "part": "read-again.md"}
 
 
 def routes():

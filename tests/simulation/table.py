@@ -20,7 +20,7 @@ from tideline.model.offsets import CoordinateRange, OffsetRange, PartitionIdenti
 from tideline.model.places import Places
 from tideline.model.plan import LandedRange, Stored, WrittenRows
 from tideline.model.run import TableCommit
-from tideline.table.schema import LAYOUT_PROPERTY, Field, app_id
+from tideline.table.schema import LAYOUT_PROPERTY, Field, PartitionFiles, app_id
 
 
 class Row(NamedTuple):
@@ -250,6 +250,11 @@ class SimulatedTable:
             if inside:
                 found[identity] = LandedRange(identity, len(inside), intervals(inside))
         return found
+
+    def files_by(self, column: str, version: int) -> dict[str | None, PartitionFiles]:
+        """All of it as one file: it is not asked for by any column."""
+        rows = self._state.versions[version].rows.values()
+        return {None: PartitionFiles((), sum(map(len, rows)))}
 
     def stored(self, version: int | None = None) -> Iterator[Stored]:
         """What one version holds."""

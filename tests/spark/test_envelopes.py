@@ -9,6 +9,7 @@ import pytest
 from tests.worlds.connect_json import base64_of, field, of, record, schema
 from tests.worlds.raw_tables import avro, decoded, job_of
 from tests.worlds.rows import raw_row
+from tideline.decoding.schemas.envelope import untold_columns
 from tideline.decoding.schemas.merging import reader_schema
 from tideline.model.decoding import (
     KEPT_BY_DEFAULT,
@@ -98,12 +99,13 @@ def part_of(*schemas, name="value", envelope=True, fields=()):
     )
 
 
-def changes(spark, folder, events, *, fields=(), **plan):
+def changes(spark, folder, events, *, fields=(), lenient=(), **plan):
     """Typed and quarantined rows of events, each with the key of row 1."""
     key = record(KEY, {"id": 1})
     values = (None if e is None else record(EVENT, e) for e in events)
     rows = [raw_row(n, value, key=key) for n, value in enumerate(values)]
-    parts = [part_of(EVENT, fields=fields), part_of(KEY, name="key")]
+    value = replace(part_of(EVENT, fields=fields), lenient=lenient)
+    parts = [value, part_of(KEY, name="key")]
     return decoded(spark, job_of(folder, rows, parts, own_columns=OWN, **plan))[1:]
 
 
@@ -130,6 +132,26 @@ def test_the_columns_are_those_of_the_row(spark, tmp_path):
     assert (first["raw"], first["tags"], first["counts"]) == (b"x", ["t"], [7])
     assert str(typed[2]["day"]) == "1970-01-03"
     assert {row["unavailable_columns"] for row in typed} == {None}
+
+
+def test_updates_without_a_row_of_before_are_counted_where_a_null_may_be_an_untold_value(
+    spark, tmp_path
+):
+    """Of PostgreSQL's, and where a column is of a type whose long values come as null."""
+    events = [event("c", FULL), event("u", FULL), event("u", FULL, FULL), event("d", before=FULL)]
+    floats = [{**one, "field": "floats"} for one in [of("array", items=of("double"))]]
+    for more, lsn, count in ((floats, True, 1), (floats, False, 0), ([], True, 0)):
+        row = ROW | {"fields": [*ROW["fields"], *more], "optional": True}
+        source = SOURCE if lsn else SOURCE | {"fields": SOURCE["fields"][:3]}
+        made = {"before": row, "after": row, "source": source}
+        own = [{**made.get(f["field"], f), "field": f["field"]} for f in EVENT["fields"]]
+        schema = EVENT | {"fields": own}
+        part = part_of(schema)
+        assert untold_columns(part) == (("floats",) if count else ())
+        values = [raw_row(n, record(schema, e)) for n, e in enumerate(events)]
+        job = job_of(tmp_path / f"{len(more)}{lsn}", values, [part], own_columns=OWN)
+        result, _, bad = decoded(spark, job)
+        assert (result.bare_updates, bad) == (count, [])
 
 
 def test_values_that_did_not_come_are_named_and_never_stored(spark, tmp_path):
@@ -355,3 +377,31 @@ def test_a_new_field_of_the_row_is_a_new_column_that_nobody_has_asked_for():
     after = reader_schema("value", "connect", writers, chosen.reader, fields=fields, envelope=True)
     assert [*after.changes] == []
     assert [c.name for c in after.reader.in_table] == ["id"]
+
+
+FAR = 2**31 - 1
+"""Days since 1970 that are beyond the calendar."""
+
+
+def test_a_value_that_its_column_cannot_hold_is_null_and_named(spark, tmp_path):
+    """Of the row after a change, of a deleted row, beside a value that did not come."""
+    events = [
+        event("u", FULL | {"day": FAR, "note": GONE}, FULL | {"day": FAR}),
+        event("u", FULL | {"days": [1, FAR]}),
+        event("u", FULL, FULL | {"day": FAR}),
+        event("d", before=FULL | {"day": FAR}),
+        event("d", before=dict.fromkeys(FULL) | {"id": 1, "day": FAR}),
+        None,
+    ]
+    typed, bad = changes(spark, tmp_path, events, lenient=("day", "days"))
+    assert bad == []
+    names = ("id", "note", "unavailable_columns", "invalid_columns")
+    assert [tuple(row[name] for name in names) for row in typed] == [
+        (1, None, ["note"], ["day"]),
+        (1, "a", None, ["days"]),
+        (1, "a", None, None),
+        (1, "a", None, ["day"]),
+        (1, None, None, ["day"]),
+        (None, None, None, None),
+    ]
+    assert [str(row["day"]) for row in typed[1:3]] == ["1970-01-02"] * 2

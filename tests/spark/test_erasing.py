@@ -259,9 +259,12 @@ def test_an_erasure_ends_where_spark_has_written_checkpoints(orders, capsys):
 
 
 @pytest.mark.slow
-def test_a_key_with_columns_that_the_record_s_key_lacks(harness, spark, capsys):
+@pytest.mark.parametrize("no_value", [None, b"null"])
+def test_a_key_with_columns_that_the_record_s_key_lacks(no_value, harness, spark, capsys):
     """By a part of it the records behind its deletes go along; by a value none is in the way."""
     orders = Changing(harness, spark)
+    orders.no_value = no_value
+    orders.decode["value"]["null_values"] = ["json_null"]
     orders.current["key"] = ["key_id", "note"]
     orders.sends(("c", 1, "euro", 1), ("c", 1, "usus", 1), ("d", 1, "euro"), (None, 1))
     orders.sends(("c", 7, "z", 1), ("d", 7, "z"), (None, 7), ("c", 8, None, 8))

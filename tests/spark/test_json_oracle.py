@@ -1,15 +1,18 @@
 """The JSON decoder against an oracle that shares no code with it, over documents of all kinds."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from pyspark.sql import Row
 
 from tests.worlds.json_oracle import LONG_S, SCHEMA, Documents, Oracle
+from tests.worlds.raw_tables import decode as decode_records
 from tests.worlds.raw_tables import json_part as part
 from tideline.decoding.spark.fields import ERROR, ERROR_CLASS, FIELDS, PAYLOAD
 from tideline.decoding.spark.json import decode
+from tideline.model.decoding import DECODER_FORM
 
 CLOSED = {
     "type": "object",
@@ -46,7 +49,10 @@ def alike(wanted: Any, found: Any) -> bool:
     return type(wanted) is type(found) and wanted == found
 
 
-@pytest.mark.parametrize("schema", [SCHEMA, CLOSED], ids=["open", "closed"])
+DRAFT_4 = {"$schema": "http://json-schema.org/draft-04/schema#", **SCHEMA}
+
+
+@pytest.mark.parametrize("schema", [SCHEMA, CLOSED, DRAFT_4], ids=["open", "closed", "draft 4"])
 @pytest.mark.parametrize(
     "batches", [1, pytest.param(10, marks=pytest.mark.slow)], ids=["few", "many"]
 )
@@ -73,3 +79,13 @@ def test_no_document_comes_out_otherwise_than_the_oracle_says(spark, schema, bat
     print(json.dumps({str(k): v for k, v in classes.items()}))
     assert len(classes) == 7, classes
     assert min(classes.values()) >= 5 * batches, classes
+
+
+def test_a_plan_of_a_former_version_gives_its_rows(spark, tmp_path):
+    """There 1.0 was no integer; a clear executes the plan as it was."""
+    values, of_today = [b'{"id":1.0}', b'{"id":1}'], part(CLOSED)
+    for form, ids in ((1, [1]), (DECODER_FORM, [1, 1])):
+        plan = replace(of_today, form=form)
+        _, typed, bad = decode_records(spark, tmp_path / str(form), values, [plan])
+        assert [row["id"] for row in typed] == ids
+        assert len(bad) == 2 - len(ids)

@@ -74,6 +74,15 @@ def test_a_case_has_the_rows_that_a_careful_user_expects(played, name):
     assert found == [], "\n".join([*found, *map(str, world.said)])
 
 
+@pytest.mark.slow
+def test_a_null_that_may_be_an_untold_value_is_told_once(played):
+    world = played("36d-toast-numeric-array-null")
+    with registry_of(world.case) as registry:
+        world.play(registry)
+    told = [text for _, _, text in world.said if "may be a value that did not come" in text]
+    assert (len(told), len(world.said)) == (1, 2)
+
+
 def test_texts_of_a_former_version_are_made_anew(played, command, harness):
     """Its decoder took a root that is a record or null for a single value: rows of nulls."""
     world = played("N2-avro-nullable-root")

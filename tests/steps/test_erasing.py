@@ -221,7 +221,9 @@ def test_a_key_among_a_records_bytes_proves_nothing(typed):
     assert made.records == 4  # 1, 6, 11, 16
     assert {3, 6, 8} <= {*typed.offsets()}
     assert made.undecided == plan.found.undecided
+    assert typed.ledger().read().decoding.in_quarantine == 3
     assert by_text(typed, by_bytes=True).erasure.records == 2
+    assert typed.ledger().read().decoding.in_quarantine == 1
     assert typed.is_clean()
 
 
@@ -281,8 +283,8 @@ def test_a_current_table_made_later_of_keys_that_keep_older_changes_is_unproven(
     assert (folding.unproven_since is not None) == by_column
 
 
-@pytest.fixture
-def retold(memory, monkeypatch):
+@pytest.fixture(params=[None, b"null"], ids=["no value", "bytes that count as none"])
+def retold(request, memory, monkeypatch):
     """Keys of the current table whose records have several raw keys, some without a value.
 
     By serial: 1, 4 and 7 are of one key, 2 and 5 of another one. 7 has nothing but the raw key of 4
@@ -295,7 +297,8 @@ def retold(memory, monkeypatch):
     monkeypatch.setattr(memory, "_says", lambda r: {**says(r), "is_tombstone": r.serial in bare})
     monkeypatch.setattr("tests.simulation.table.key_of", lambda n: b"raw-%d" % raw.get(n, n))
     monkeypatch.setattr(
-        "tests.simulation.table.value_of", lambda n: None if n in bare else b"value-%d" % n
+        "tests.simulation.table.value_of",
+        lambda n: request.param if n in bare else b"value-%d" % n,
     )
     memory.send(7)
     memory.run("lands")

@@ -1,5 +1,6 @@
 """The archive of Spark's classes: which one is whose, and that a run never needs it."""
 
+import lzma
 import os
 import subprocess
 import sys
@@ -49,6 +50,56 @@ def test_classes_are_noted_once_and_then_used(command):
     assert files(first.path) == [first.path.name]
     assert first.path.read_text() == "classes"
     assert ClassArchive(command).options()[0] == f"-XX:SharedArchiveFile={first.path}"
+
+
+def test_set_up_writes_it_before_any_jvm_has_noted_something(command):
+    found = ClassArchive(command)
+    found.prepare()
+    written = found.path.stat()
+    assert files(found.path) == [found.path.name]
+    assert ClassArchive(command).options()[0] == f"-XX:SharedArchiveFile={found.path}"
+    ClassArchive(command).prepare()
+    assert found.path.stat().st_ino == written.st_ino
+
+
+def test_set_up_writes_none_for_a_spark_that_others_have_set_up(command, monkeypatch):
+    """Its drivers are started by spark-submit, which knows of no archive."""
+    monkeypatch.setattr(archive, "base_command", lambda *_: command)
+    monkeypatch.setattr(archive, "find_java", lambda: None)
+    monkeypatch.setenv("SPARK_DRIVER_MEMORY", "2g")
+    archive.prepare_archives()
+    assert not ClassArchive(command).path.exists()
+    monkeypatch.delenv("SPARK_DRIVER_MEMORY")
+    archive.prepare_archives()
+    assert ClassArchive(command).path.exists()
+
+
+def test_what_a_jvm_has_noted_is_archived_beside_what_is_known(command, tmp_path):
+    """The first driver may have landed only; the next one decodes."""
+    Path(command[0]).write_text(
+        f"#!{sys.executable}\nimport shutil, sys\n"
+        "given = dict(o.split('=') for o in sys.argv if '=' in o)\n"
+        "shutil.copy(given['-XX:SharedClassListFile'], given['-XX:SharedArchiveFile'])\n"
+    )
+    found = ClassArchive(command)
+    noted = Path(found.options()[0].partition("=")[2])
+    noted.write_text("java/lang/Object id: 0\nour/own/Class id: 1\n")
+    found.write()
+    lines = found.path.read_text().splitlines()
+    assert lines[:2] == ["java/lang/Object id: 0", "our/own/Class id: 1"]
+    assert "java/lang/Object" not in lines
+    assert "org/apache/spark/sql/classic/SparkSession" in lines
+
+
+def test_the_known_classes_are_those_of_every_format_and_of_a_fold():
+    """Kafka's, the decoders', Parquet's reader, the compiler of plans; nothing of one machine."""
+    lines = lzma.decompress(archive.CLASSES.read_bytes()).decode().splitlines()
+    for name in ("avro/Schema", "parquet/hadoop/ParquetFileReader", "kafka/common/utils/Crc32C"):
+        assert f"org/apache/{name}" in lines
+    assert {"org/codehaus/janino/Parser", "com/fasterxml/jackson/core/JsonParser"} < {*lines}
+    assert not [line for line in lines if " source: " in line or " id: " in line]
+    assert not [line for line in lines if line.startswith("tideline/")]
+    assert not [line for line in lines if line.startswith("org/apache/spark/ml/")]
 
 
 def test_what_failed_is_noted_no_more(command):

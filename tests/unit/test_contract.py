@@ -108,6 +108,7 @@ def test_a_run_with_everything():
         "rows": 3,
         **NOTHING_DECODED,
         "offset_lag": 0,
+        "replayed": False,
         "table_version": 4,
         "notices": [
             {"kind": "new_topic", "topic": "orders", "partition": None, "text": "followed"}
@@ -166,6 +167,7 @@ def test_a_run_with_nothing():
         "rows": 0,
         **NOTHING_DECODED,
         "offset_lag": 0,
+        "replayed": False,
         "table_version": None,
         "incidents": [],
         "notices": [],
@@ -174,6 +176,13 @@ def test_a_run_with_nothing():
         "reason": None,
         "by": None,
     }
+
+
+def test_a_replay_does_not_say_how_much_is_unread():
+    """Its plan knew what was unread then."""
+    data = building.build_run(DONE, replayed=True).data()
+    assert_fits("run", data)
+    assert (data["status"], data["replayed"], data["offset_lag"]) == ("done", True, None)
 
 
 def test_a_run_that_failed_says_what_the_ledger_knows_of_it():

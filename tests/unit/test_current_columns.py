@@ -41,6 +41,20 @@ REFUSED = {
         file(["Unavailable_Columns"], value=", unavailable_value: x"),
         (12, "current.key.0", "'Unavailable_Columns'", "unavailable_columns is about a change"),
     ),
+    "what a column cannot hold": (
+        file(["Invalid_columns"]).replace("current:", "  on_value: {a: null}\ncurrent:"),
+        (13, "current.key.0", "'Invalid_columns'", "invalid_columns is about a change"),
+    ),
+    "a key that may be null": (
+        file(["key_id", "id"]).replace("current:", "  on_value: {ID: null}\ncurrent:"),
+        (10, "decode.on_value.ID", "None", "since current.key.1 names the column"),
+    ),
+    "a mark that may be null": (
+        file(["key_id"], more=WHEN % "gone").replace(
+            "current:", "  on_value: {gone: null}\ncurrent:"
+        ),
+        (10, "decode.on_value.gone", "None", "since current.deletes.when.column names the"),
+    ),
     "a tombstone": (
         file(["is_tombstone"]),
         (12, "current.key.0", "'is_tombstone'", "is_tombstone is about a change"),

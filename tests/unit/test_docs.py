@@ -202,6 +202,24 @@ def test_contributors_find_every_spark_application():
     assert programs == {*listed.split(", ")}
 
 
+SEARCHED = {
+    "current.md": ("upsert", "merge", "deduplicate", "latest", "SCD", "CDC"),
+    "how-to/read-again.md": ("replay", "reset offsets", "offset reset", "backfill", "rewind"),
+    "how-to/decode.md": ("dead letter", "quarantine"),
+    "concepts.md": ("exactly once", "checkpoint"),
+}
+"""Words that people search for, and the page that says what to do."""
+
+
+@pytest.mark.parametrize("name", SEARCHED)
+def test_words_that_people_search_for_stand_in_headings_and_first_sentences(name):
+    """The search weighs headings most, then the text above the first of them."""
+    text = prose(ROOT / "docs" / name)
+    first, _, rest = text.partition("\n## ")
+    seen = "\n".join([first, *re.findall(r"^#+ (.+)$", f"## {rest}", re.MULTILINE)]).lower()
+    assert [word for word in SEARCHED[name] if word.lower() not in seen] == []
+
+
 README = (ROOT / "README.md").read_text()
 
 

@@ -71,6 +71,7 @@ def test_a_type_is_a_section_of_its_own():
         ((CREATED,), {"tombstones": "keep"}, "a record without a value names no type"),
         ((CREATED,), {"expect": [{"name": "a", "sql": "true"}]}, "give expect to each type"),
         ((CREATED,), {"transform": "a.b:c"}, "transform does not go with value.types"),
+        ((CREATED,), {"on_value": {"id": "null"}}, "on_value does not go with value.types"),
         ((CREATED,), {"table": {"uri": "/lake/one"}}, "needs {type}"),
         ((CREATED, CREATED), {}, "each type once; created stands there twice"),
         (({"type": "a"},), {}, "type a: give subject or record"),

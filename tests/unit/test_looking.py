@@ -318,6 +318,7 @@ def test_the_least_headroom_and_the_oldest_record_count():
     read = status(state, ends={PLACE: 100})
     assert (read.oldest_unread_at, read.headroom_seconds) == (None, None)
     assert status(HEAD, decoding=Decoding()).undecoded is None
+    assert status(HEAD, decoding=Decoding(in_quarantine=7)).in_quarantine == 7
     first = summarize(
         "orders", HEAD, Decoding(), Folding(), (), (), None, NOW, is_typed=True
     ).undecoded

@@ -50,7 +50,8 @@ def test_the_wheel_holds_the_package_and_what_it_needs_at_run_time(wheel):
     programs = {f"tideline/spark_jobs/{path.name}" for path in (ROOT / "spark_jobs").glob("*.*")}
     assert {Path(name).name for name in programs} >= {"ingest_range.py", "log4j2.properties"}
     data = {"tideline/stream.schema.json", "tideline/airflow/migrations/alembic.ini"}
-    data |= {"tideline/launch/jars.sha256", "tideline/incidents-and-errors.md"}
+    data |= {f"tideline/launch/{n}" for n in ("jars.sha256", "spark-classes.xz")}
+    data |= {"tideline/incidents-and-errors.md"}
     shown = sources("assets/*")
     assert "tideline/page/assets/index.html" in shown
     assert names - information == sources("*.py", "*.java", "*.proto") | programs | data | shown

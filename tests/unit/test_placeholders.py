@@ -4,7 +4,7 @@ from datetime import date
 
 import pytest
 
-from tideline.model.placeholders import placeholders
+from tideline.model.placeholders import is_null_instead, placeholders
 
 USUAL, AWAY = "__debezium_unavailable_value", "hex:00ff7e"
 BASE64, HEX = (
@@ -57,3 +57,23 @@ def test_lists_of_texts_and_of_days():
 
 def test_what_is_no_hex_is_a_text():
     assert placeholders("hex:no", "binary") == (b"hex:no",)
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_null"),
+    [
+        (listed("double"), True),
+        (listed("boolean"), True),
+        (listed("decimal(38,2)"), True),
+        (listed("timestamp_ntz"), True),
+        (listed("timestamp"), True),
+        (listed("long"), False),
+        (listed("string"), False),
+        (listed(listed("double")), False),
+        ("double", False),
+        (mapped("double"), False),
+    ],
+)
+def test_lists_of_which_a_long_one_comes_as_null(kind, is_null):
+    """A single number, or time, is never so long that PostgreSQL does not log it."""
+    assert is_null_instead(kind) == is_null

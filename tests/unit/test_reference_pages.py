@@ -47,7 +47,7 @@ def test_prose_of_the_a_z_outlives_a_new_writing(tmp_path, monkeypatch):
     assert "## Gone" not in written
     _, _, entry = written.partition("\n## unknown\n")
     entry, _, after = entry.partition("\n## ")
-    assert "- **Means:** a refusal\n  of two lines.\n- **Evidence:** an error that" in entry
+    assert "- **Means:** a refusal\n  of two lines.\n- **Evidence:** An error that" in entry
     assert "an old one" not in entry
     assert "- **Choices:** `approve`: leave" in entry
     assert "- **Do:** wait.\n- **Verify:** \n" in entry

@@ -222,6 +222,31 @@ BROKEN = {
         "decode.value",
         "message is for format protobuf only",
     ),
+    "what is neither null nor quarantine": (
+        DECODED + "  on_value: {price: drop}\n",
+        11,
+        "decode.on_value.price",
+        "'null' or 'quarantine'",
+    ),
+    "a null for the event's time": (
+        DECODED + "  event_time: {field: at}\n  on_value: {at: null}\n",
+        7,
+        "decode",
+        "on_value.at cannot be null: event_time.field names that column",
+    ),
+    "a null for a single value": (
+        DECODED.replace("avro, subject: orders-value", "text") + "  on_value: {value: null}\n",
+        7,
+        "decode",
+        "value.format text takes no on_value",
+    ),
+    "a column that is called as the table's own": (
+        DECODED.replace("orders-value}", "orders-value, fields: [{field: a, as: Invalid_columns}]}")
+        + "  on_value: {b: null}\n",
+        7,
+        "decode",
+        "a column invalid_columns of its own",
+    ),
     "no such format": (DECODED.replace("avro", "csv"), 8, "decode.value.format", "'avro'"),
     "a schema file that is not there": (
         DECODED.replace("subject: orders-value", "schema: orders.avsc"),
@@ -560,6 +585,12 @@ def test_a_stream_with_typed_tables_has_defaults_too():
     assert (stream.decode.key.format, stream.decode.event_time) == ("none", None)
     assert stream.decode.value.listed == ()
     assert stream.decode.table.own_columns == ["topic", "timestamp", "is_tombstone", "schema_id"]
+
+
+def test_null_is_a_word_of_yaml_and_of_ours():
+    text = DECODED + "  on_value: {a: null, b: 'null', c: quarantine, d: ~}\n"
+    assert parse_stream(text, "f.yaml").decode.lenient == ("a", "b", "d")
+    assert parse_stream(DECODED, "f.yaml").decode.lenient == ()
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,7 @@ class Changing:
             "key": {"format": "json", "framing": "connect"},
         }
         self.more = {}
+        self.no_value = None  # what a tombstone's value is
         harness.create(partitions=partitions, **(topic or {}))
 
     @property
@@ -68,7 +69,7 @@ class Changing:
             before, after = (row, None) if op == "d" else (None, row)
             event = {"op": op, "before": before, "after": after, "source": source}
             event |= {"after": None, "before": None} if op == "t" else {}
-            value = None if op is None else record(EVENT, event)
+            value = self.no_value if op is None else record(EVENT, event)
             producer.send(
                 self.harness.topic(), key=key, value=value, partition=partition, timestamp_ms=at
             )

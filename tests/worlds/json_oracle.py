@@ -10,6 +10,7 @@ import random
 import re
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Context, Decimal
+from fractions import Fraction
 from typing import Any
 
 ORDER = (
@@ -66,11 +67,13 @@ class Oracle:
     """Judges documents of one JSON Schema of plain properties.
 
     Args:
-        schema: Its keywords are type, properties, items, additionalProperties and format.
+        schema: Its keywords are type, properties, items, additionalProperties and format; and of
+            the whole `$schema`.
     """
 
     def __init__(self, schema: dict[str, Any]) -> None:
         self._schema = schema
+        self._is_draft_4 = "draft-04" in schema.get("$schema", "")
 
     def judge(self, data: bytes) -> tuple[str | None, dict[str, Any]]:
         """The error's class, or None and the fields."""
@@ -152,9 +155,21 @@ class Oracle:
         return value if isinstance(value, str) and not isinstance(value, Number) else Any
 
     def _integer(self, _: Any, value: Any) -> Any:
-        if not isinstance(value, Number) or not re.fullmatch("-?[0-9]+", value):
+        if not isinstance(value, Number):
             return self._bad("type_mismatch")
-        return int(value) if -(2**63) <= int(value) < 2**63 else self._bad("out_of_range")
+        if re.fullmatch("-?[0-9]+", value):
+            found = int(value)
+        elif self._is_draft_4:
+            return self._bad("type_mismatch")
+        elif not re.split("[eE]", value)[0].strip("-0."):
+            found = 0
+        elif abs(float(value)) == float("inf"):
+            return self._bad("out_of_range")
+        elif float(value) == 0 or Fraction(value).denominator != 1:
+            return self._bad("type_mismatch")
+        else:
+            found = int(Fraction(value))
+        return found if -(2**63) <= found < 2**63 else self._bad("out_of_range")
 
     def _number(self, _: Any, value: Any) -> Any:
         if not isinstance(value, Number):

@@ -15,6 +15,7 @@ from tests.worlds.rows import AT, raw_row, write_files
 from tideline.decoding.schemas.merging import reader_schema
 from tideline.documents import load
 from tideline.model.decoding import (
+    DECODER_FORM,
     PLAIN_ID,
     ColumnSource,
     DecodePlan,
@@ -73,7 +74,8 @@ def json_part(*schemas, framing="plain", name="value"):
     merged = reader_schema(name, "json", writers, None)
     assert not merged.misfits
     subject = None if framing == "plain" else "s"
-    return PartPlan(name, "json", framing, subject, merged.writers, (), (), merged.reader)
+    own = (merged.writers, (), (), merged.reader)
+    return PartPlan(name, "json", framing, subject, *own, form=DECODER_FORM)
 
 
 def planned(start, end, partition=0, generation=0, topic_id=ID, topic="orders"):

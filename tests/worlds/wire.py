@@ -10,7 +10,7 @@ A case is one JSON object:
     steps       `records` (`key`, `value`: null, `text`, `base64` or `fill`; `timestamp` in ms, or
                 {"ago": seconds}; `headers`; `times`), `run` and `cli` (arguments, and the `exit`
                 that is wanted; FILE is the stream file, @ago:SECONDS a time), `registry`, `sleep`,
-                `read`, `stream`: keys of the stream file from now on
+                `stream` (its keys from then on), `read`
     expect      `typed`, `current`, `quarantine`, and `types` by event type: rows with the columns
                 that count; a name with a ~ behind it is a column that holds that text somewhere.
                 `said`: what the commands have printed

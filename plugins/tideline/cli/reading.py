@@ -58,7 +58,10 @@ _SHOWN = 20
 """How many of the newest runs, closed incidents and rewinds a person is shown."""
 _FAIL = "it stays open, and nothing is landed there until somebody decides otherwise"
 _ASKED = "the brokers are being asked"
-_HEADINGS = ("stream", "state", "lag", "oldest unread", "headroom", "last run", "incidents")
+_HEADINGS = (
+    *("stream", "state", "lag", "oldest unread", "headroom", "last run", "in quarantine"),
+    "incidents",
+)
 
 
 def status(options: argparse.Namespace, output: Output) -> int:
@@ -184,6 +187,7 @@ def _row(status: Status, now: datetime) -> list[object]:
         None if unread is None else f"{duration_text((now - unread).total_seconds())} ago",
         None if left is None else duration_text(left) if left > 0 else "overdue",
         status.last_run,
+        f"{status.in_quarantine:,}" if status.in_quarantine else None,
         status.open_incidents or None,
     ]
 

@@ -18,6 +18,7 @@ from tideline.contract.answers import Begun, Fetched
 from tideline.errors import BadInput
 from tideline.kafka.settings import kafka_settings
 from tideline.launch.jars import fetch_for_runs
+from tideline.launch.jvm import prepare_archives
 from tideline.launch.progress import waiting
 from tideline.model.wording import first_few, said_by_system
 from tideline.stream.files import parse_stream
@@ -119,11 +120,12 @@ def _listed(known: list[str]) -> str:
 
 
 def fetch(options: argparse.Namespace, output: Output) -> int:
-    """Fetch the jars that Spark needs into the cache, once.
+    """Fetch the jars that Spark needs into the cache, once, and write an archive of its classes.
 
     Those that are there are kept. --into copies them into a folder for TIDELINE_SPARK_JARS.
     """
     jars = fetch_for_runs(*dict.fromkeys(options.stores or []))
+    prepare_archives(dict.fromkeys(options.stores or []))
     if options.into is not None:
         folder = Path(options.into).absolute()
         try:

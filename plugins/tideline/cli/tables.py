@@ -223,7 +223,8 @@ def decoded_lines(record: DecodeRecord | None) -> list[str]:
         f"decoded: {record.decoded}{f' ({of_types})' if of_types else ''},"
         f" tombstones {record.tombstones}, quarantined"
         f" {record.quarantined}{f' ({classes})' if classes else ''}"
-        f"{f'; fail expectations: {failed}' if failed else ''}"
+        f"{f'; fail expectations: {failed}' if failed else ''}",
+        *map(str, record.notices),
     ]
 
 

@@ -111,32 +111,37 @@ def run(options: argparse.Namespace, output: Output) -> int:
     if options.parallel is not None:
         raise BadInput(f"--parallel: got {options.parallel}; allowed only with a fleet file")
     stream = read_stream(options.file, options.stream)
-    run_id, began = options.run_id or new_run_id(), datetime.now(UTC)
+    run_id, replayed = options.run_id or new_run_id(), False
     request = _request(options)
     folding = Folding()
     try:
         with open_run(stream, run_id, request, watched_spark(stream)) as context:
+            if options.run_id is not None:
+                known = context.ledger.find_run(run_id)
+                replayed = known is not None and known.has_ended
             record = run_batch(context)
             if context.folded is not None:
                 folding = context.ledger.read().folding
     except TidelineError as error:
         output.error(error, _failure(error, stream, run_id, request))
         return error.exit_code
-    answer = build_run(record, context.decoded, context.folded)
+    answer = build_run(record, context.decoded, context.folded, replayed=replayed)
     lines = first_rows((*_COLUMNS, "rows"), answer.ranges)
     summary = "nothing to do"
     if record.superseded_by is not None:
         summary = f"nothing to do: superseded by {record.superseded_by}"
-    elif record.status == "nothing_to_do" and record.updated_at < began:
-        summary = (
-            f"nothing to do: run {run_id} has ended before, with nothing to read; to read what is"
-            " new, leave --run-id out or give another id"
-        )
     elif record.table_commit is not None:
+        lag = answer.offset_lag
+        left = "" if lag is None else f", {lag:,} offsets left for later"
+        what = f"replayed, since run {run_id} has ended before" if replayed else "done"
         summary = (
-            f"done: {answer.rows:,} rows ({size_text(record.table_commit.bytes)}), table version"
-            f" {record.table_commit.version}, {answer.offset_lag:,} offsets left for later"
+            f"{what}: {answer.rows:,} rows ({size_text(record.table_commit.bytes)}), table version"
+            f" {record.table_commit.version}{left}"
         )
+    elif replayed:
+        summary = f"nothing to do: run {run_id} has ended before, with nothing to read"
+    if replayed:
+        summary += "; to read what is new, leave --run-id out or give another id"
     more = (*decoded_lines(context.decoded), *folded_lines(context.folded, folding))
     output.answer(answer, *lines, summary, *more)
     return 0

@@ -224,10 +224,14 @@ class RunFacts(Shape):
 
 
 class Run(RunFacts):
-    """`tideline run`: a closed run."""
+    """`tideline run`: a closed run.
+
+    `replayed`: the run id had ended before, so its plan was read again, and nothing that is new:
+    `offset_lag` is null.
+    """
 
     status: Literal["done", "nothing_to_do"]
-    offset_lag: int
+    replayed: bool
 
 
 class RunFailure(Failure, RunFacts):
@@ -309,6 +313,7 @@ class Decoded(Shape):
     table_version: int | None
     quarantine_version: int | None
     ranges: tuple[DecodedRange, ...]
+    notices: tuple[Notice, ...]
 
 
 class Folded(Shape):

@@ -166,13 +166,23 @@ def build_plan(stream: str, dry_run: DryRun) -> answers.Plan:
 
 
 def build_run(
-    record: RunRecord, decoded: DecodeRecord | None = None, folded: FoldRecord | None = None
+    record: RunRecord,
+    decoded: DecodeRecord | None = None,
+    folded: FoldRecord | None = None,
+    *,
+    replayed: bool = False,
 ) -> answers.Run:
-    """A closed run, and what it has decoded and folded."""
+    """A closed run, and what it has decoded and folded.
+
+    Args:
+        replayed: Whether its id had ended before: then nobody has asked what is unread.
+    """
+    lag = record.plan.offset_lag if record.plan is not None else 0
     return answers.Run(
         **_run_facts(record, decoded, folded),
         status="done" if record.status == "done" else "nothing_to_do",
-        offset_lag=record.plan.offset_lag if record.plan is not None else 0,
+        offset_lag=None if replayed else lag,
+        replayed=replayed,
     )
 
 
@@ -201,7 +211,7 @@ def _run_facts(
         "folded": None if folded is None else folded.changes,
         "table_version": _commit_version(record),
         "incidents": [build_incident(i) for i in record.resolved],
-        "notices": record.notices,
+        "notices": (*record.notices, *(() if decoded is None else decoded.notices)),
         "superseded_by": record.superseded_by,
         "window": None if window is None else str(window),
         "reason": record.request.reason,
@@ -233,6 +243,7 @@ def build_decoded(run_id: str, record: DecodeRecord | None) -> answers.Decoded:
             table_version=None,
             quarantine_version=None,
             ranges=(),
+            notices=(),
         )
     return answers.Decoded.of(
         record,

@@ -387,11 +387,12 @@ class StreamStatus(Shape):
 
     `problem` says why, and what else speaks against their answer: a topic that they refuse, that is
     gone or was created again, a log that lacks the next offset.
-    `offset_lag` counts unread offsets, `undecoded` landed ones without a typed row. Null is
-    unknown; `headroom_seconds` is negative when retention is overdue. `expectations`: rows that
-    failed each one in the newest decoding. `names`: those of its tables in a catalog. `current` is
-    null where nothing was ever folded. `erasures`: those by key that are under way;
-    `untold` ones are not settled before their keys are erased once more.
+    `offset_lag` counts unread offsets, `undecoded` landed ones without a typed row, `in_quarantine`
+    rows of the quarantine when something was last done to it. Null is unknown; `headroom_seconds`
+    is negative when retention is overdue. `expectations`: rows that failed each one in the newest
+    decoding. `names`: those of its tables in a catalog. `current` is null where nothing was ever
+    folded. `erasures`: those by key that are under way; `untold` ones are not settled before their
+    keys are erased once more.
     """
 
     stream: str
@@ -406,6 +407,7 @@ class StreamStatus(Shape):
     last_landed_version: int | None
     open_incidents: int
     undecoded: int | None
+    in_quarantine: int | None
     expectations: dict[str, int]
     names: tuple[TableNameStatus, ...]
     current: CurrentStatus | None

@@ -13,7 +13,7 @@ from tideline.decoding.readers import (
     has_all_schemas,
     missing_fields,
     parts_without_a_run,
-    strange_event_time,
+    strange_columns,
 )
 from tideline.decoding.steps import drafted
 from tideline.errors import BadInput
@@ -64,7 +64,7 @@ class TypedTables:
         if parts is not None:
             yield from missing_fields(p for p in parts if known is not None or has_all_schemas(p))
             wanted = decode.event_time.field if decode.event_time is not None else None
-            yield from strange_event_time(wanted, parts)
+            yield from strange_columns(wanted, parts)
         yield from self._refused(decode, parts, "decode.expect")
 
     def _refused(

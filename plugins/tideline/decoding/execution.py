@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from tideline.decoding.event_types import parts_with, told_parts
-from tideline.decoding.readers import refuse_event_time, refuse_missing_fields
+from tideline.decoding.readers import refuse_missing_fields, refuse_strange_columns
 from tideline.decoding.rules import share_of_quarantine
+from tideline.decoding.schemas.envelope import untold_columns
 from tideline.decoding.tables import halted, is_settled, note_tables, raw_table
 from tideline.delta_properties import kept_for
 from tideline.errors import (
@@ -261,7 +262,12 @@ def commit(run: RunContext, attempt: TypedAttempt, result: DecodeResult) -> Deco
     classes = tuple(sorted(result.classes.items()))
     failed = tuple(result.failed.items())
     tombstones = result.tombstones
-    frozen = DecodeRecord(attempt.plan, tombstones=tombstones, classes=classes, failed=failed)
+    untold = _untold(run, attempt.plan) if result.bare_updates else ()
+    frozen = DecodeRecord(
+        attempt.plan, tombstones=tombstones, classes=classes, failed=failed, untold=untold
+    )
+    for notice in frozen.notices:
+        log.warning("%s", notice)
     reach("decode:freezing")
     run.ledger.update(lambda state: _with_open(state, frozen))
     reach("decode:frozen")
@@ -269,6 +275,12 @@ def commit(run: RunContext, attempt: TypedAttempt, result: DecodeResult) -> Deco
     run.ledger.update(lambda state: _with_open(state, made))
     reach("decode:noted")
     return made
+
+
+def _untold(run: RunContext, plan: DecodePlan) -> tuple[str, ...]:
+    """Columns in which a null may be an untold value, each once a table."""
+    told = run.ledger.read().decoding.told
+    return tuple(n for part in plan.parts for n in untold_columns(part) if n not in told)
 
 
 def decode(run: RunContext, plan: DecodePlan) -> tuple[TypedAttempt, DecodeResult]:
@@ -287,7 +299,7 @@ def decode(run: RunContext, plan: DecodePlan) -> tuple[TypedAttempt, DecodeResul
             for name in attempt.plan.tables:
                 of_type = attempt.plan.of_type(name)
                 if of_type.has_writers:  # else no record has brought one
-                    refuse_event_time(run, of_type)
+                    refuse_strange_columns(run, of_type)
     except BadInput:
         attempt.discard(run)
         raise

@@ -6,7 +6,7 @@ A stream file that names fields or columns which are not there is refused here.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from tideline.errors import BadInput
 from tideline.landing.context import RunContext, log
 from tideline.model.decoding import (
     DECODER_FORM,
+    INVALID,
     OTHER_TYPES,
     PLAIN_ID,
     SINGLE_VALUES,
@@ -99,27 +100,40 @@ def missing_fields(parts: Iterable[PartPlan]) -> Iterator[tuple[str, str, str]]:
                 yield key, path, f"no schema has that field; allowed: {known}"
 
 
-def refuse_event_time(run: RunContext, plan: DecodePlan) -> None:
-    """Refuse an event's time that is no column of the typed table.
+def refuse_strange_columns(run: RunContext, plan: DecodePlan) -> None:
+    """Refuse columns that the stream file names, and that the typed table does not have.
 
     Raises:
-        BadInput: It is none; names the columns that there are.
+        BadInput: There is one; names the columns that there are.
     """
     wanted = plan.event_date.field if plan.event_date is not None else None
-    for key, value, allowed in strange_event_time(wanted, plan.parts):
+    for key, value, allowed in strange_columns(wanted, plan.parts):
         raise BadInput(
             f"stream {run.stream.stream}: {key}: got {value!r}; {allowed}. Nothing was decoded"
         )
 
 
-def strange_event_time(
-    wanted: str | None, parts: Iterable[PartPlan]
+def strange_columns(
+    wanted: str | None, parts: Collection[PartPlan]
 ) -> Iterator[tuple[str, str, str]]:
-    """An event's time that is no column: key, value and what is allowed."""
+    """Columns that are named and are none: key, value and what is allowed.
+
+    Args:
+        wanted: The event's time; None for Kafka's, or none.
+    """
     columns = [c.name for part in parts for c in part.reader.in_table]
     if wanted is not None and wanted not in columns:
         there = first_few(columns, _MOST) or "none"
         yield "decode.event_time.field", wanted, f"no column of the typed table; allowed: {there}"
+    for part in parts:
+        own = [c.name for c in part.reader.in_table]
+        there = first_few(own, _MOST) or "none"
+        for name in part.lenient:
+            if name not in own:
+                yield f"decode.on_value.{name}", "null", f"no column of values; allowed: {there}"
+        if part.lenient and any(INVALID in p.reader.names for p in parts):
+            why = f"a field of the records has the column {INVALID}: leave on_value out, or give"
+            yield "decode.on_value", first_few(part.lenient, _MOST), f"{why} two new tables"
 
 
 def parts_of(run: RunContext, decoding: Decoding, *, afresh: bool = False) -> tuple[PartPlan, ...]:
@@ -209,11 +223,12 @@ def part_of(
     Raises:
         BadInput: A schema file or a subject is missing.
     """
-    part = begin(name, wanted)
+    part = begin(name, wanted, _decode(run).lenient if name == "value" else ())
     is_asked = before is not None and before.fields != part.fields
     if before is not None and before.format == wanted.format:
         if part.subject is not None and part.framing != "plain" and _is_alike(part, before):
-            known = replace(before, unavailable=part.unavailable, null_values=part.null_values)
+            told = ("unavailable", "null_values", "lenient")
+            known = replace(before, **{name: getattr(part, name) for name in told})
             if not is_asked and before.form == part.form:
                 return known
             # Of another form, the texts are made anew: a decoder of today would read them wrongly.
@@ -230,7 +245,7 @@ def part_of(
     return with_writers(run, part, [newest], others, size, is_asked=is_asked)
 
 
-def begin(name: RecordPart, wanted: Part) -> PartPlan:
+def begin(name: RecordPart, wanted: Part, lenient: tuple[str, ...] = ()) -> PartPlan:
     """What the stream file alone says of a part."""
     framing = wanted.framing or ("plain" if wanted.subject is None else "confluent")
     return PartPlan(
@@ -247,6 +262,7 @@ def begin(name: RecordPart, wanted: Part) -> PartPlan:
         envelope=wanted.envelope,
         unavailable=wanted.unavailable,
         null_values=tuple(wanted.null_values),
+        lenient=lenient,
         form=DECODER_FORM,
     )
 
@@ -298,7 +314,8 @@ def parts_without_a_run(
     for name, wanted in asked:
         if wanted.format == "none":
             continue
-        part, before = begin(name, wanted), known.part(name) if known is not None else None
+        part = begin(name, wanted, decode.lenient if name == "value" else ())
+        before = known.part(name) if known is not None else None
         if before is not None and before.format == part.format:
             part = replace(part, reader=before.reader)
         is_told = wanted.subject is None or registry is not None
@@ -505,6 +522,7 @@ def _read(
         plain=plain,
         envelope=part.envelope is not None,
         unavailable=part.unavailable is not None,
+        invalid=bool(part.lenient),
     )
     return merged, plain
 

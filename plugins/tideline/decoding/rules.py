@@ -225,6 +225,7 @@ def closed(decoding: Decoding, record: DecodeRecord, *, was_decoded: bool) -> De
         open=None,
         parts=parts,
         undone=decoding.undone - removed - done,
+        told=tuple(dict.fromkeys((*decoding.told, *record.untold))),
         failed=decoding.failed if is_old else record.failed,
     )
 

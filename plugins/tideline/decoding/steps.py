@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from tideline.decoding.event_types import parts_of
 from tideline.decoding.execution import execute
-from tideline.decoding.readers import has_all_schemas, refuse_event_time
+from tideline.decoding.readers import has_all_schemas, refuse_strange_columns
 from tideline.decoding.rules import (
     apart,
     decided,
@@ -24,7 +24,7 @@ from tideline.decoding.rules import (
 )
 from tideline.decoding.tables import at_these_tables, check_tables, raw_table, refuse_other_tables
 from tideline.decoding.verifying import close_decoding
-from tideline.errors import BadInput
+from tideline.errors import BadInput, VerificationFailed
 from tideline.landing.context import RunContext, log, now
 from tideline.landing.naming import name_tables
 from tideline.ledger.state import LedgerState
@@ -43,6 +43,8 @@ catch up."""
 def finish_open(run: RunContext) -> DecodeRecord | None:
     """Execute and close the plan that is open; its coordinates are nobody else's.
 
+    A plan whose two commits are noted needs no Spark, unless they are not there any more.
+
     Args:
         run: This run, with the decoder's lease.
 
@@ -57,7 +59,13 @@ def finish_open(run: RunContext) -> DecodeRecord | None:
         return None
     check_tables(run)
     log.info("finishing the decoding of run %s", left.plan.run_id)
-    return close_decoding(run, execute(run, _of_now(run, run.ledger.read(), left.plan)))
+    plan = _of_now(run, run.ledger.read(), left.plan)
+    if left.table_version is not None and plan == left.plan:
+        try:
+            return close_decoding(run, left)
+        except VerificationFailed as error:
+            log.warning("%s: its rows are made again", error)
+    return close_decoding(run, execute(run, plan))
 
 
 def finish_decided(run: RunContext) -> None:
@@ -181,7 +189,7 @@ def new_plan(
         by=run.request.by if redrives else None,
     )
     if not plan.types and all(map(has_all_schemas, plan.parts)):  # else once the records are read
-        refuse_event_time(run, plan)
+        refuse_strange_columns(run, plan)
     return plan
 
 

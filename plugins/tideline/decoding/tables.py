@@ -160,7 +160,7 @@ def _begun_anew(state: LedgerState) -> LedgerState:
         replace(part, reader=replace(part.reader, dropped=())) for part in state.decoding.parts
     )
     afresh = replace(state.decoding, coverage=NOWHERE, table_ids=(), parts=parts, undone=NOWHERE)
-    return replace(state, decoding=replace(afresh, types=()))
+    return replace(state, decoding=replace(afresh, types=(), told=(), in_quarantine=None))
 
 
 def _refuse_others(run: RunContext, state: LedgerState, tables: tuple[TypedTable, ...]) -> None:

@@ -12,6 +12,7 @@ from tideline.failpoints import reach
 from tideline.landing.context import RunContext, log, now
 from tideline.ledger.state import LedgerState
 from tideline.model.decoding import DecodeRecord
+from tideline.model.observation import TableObservation
 from tideline.model.offsets import CoordinateRange, PartitionIdentity
 from tideline.model.places import Places
 from tideline.model.plan import LandedRange
@@ -74,12 +75,13 @@ def close_decoding(run: RunContext, record: DecodeRecord) -> DecodeRecord:
     plan = record.plan
     wanted = (*plan.ranges, *plan.removes)
     raw, _ = _landed(run.table, run.stream.table.uri, wanted)
-    quarantined, token = _landed(run.typed.quarantine, plan.quarantine_uri, wanted)
-    typed = dict[str, Mapping[PartitionIdentity, LandedRange]]()
+    quarantined, other = _landed(run.typed.quarantine, plan.quarantine_uri, wanted)
+    typed, token = dict[str, Mapping[PartitionIdentity, LandedRange]](), other.token or 0
     for name, table in run.typed.by_type.items():
         if name in plan.tables or table.observe().exists:  # else of a type that came later
             typed[name], newest = _landed(table, plan.tables.get(name, name), wanted)
-            token = max(token, newest)
+            token = max(token, newest.token or 0)
+    held = rows_by_log(run.typed.quarantine, other.version)
     ranges, wrong = reconciled(plan, raw, joined(typed.values()), quarantined, record.tombstones)
     if wrong:
         raise VerificationFailed(
@@ -93,7 +95,7 @@ def close_decoding(run: RunContext, record: DecodeRecord) -> DecodeRecord:
     done = replace(record, status="done", ranges=ranges, closed_at=now(), by_type=by_type)
     was_decoded = run.ledger.find_decoding(plan.run_id) is not None
     reach("decode:closing")
-    run.ledger.update(lambda state: _close(state, done, token, was_decoded=was_decoded))
+    run.ledger.update(lambda state: _close(state, done, token, held, was_decoded=was_decoded))
     reach("decode:closed")
     log.info(
         "decoded %d, quarantined %d, tombstones %d", done.decoded, done.quarantined, done.tombstones
@@ -101,12 +103,23 @@ def close_decoding(run: RunContext, record: DecodeRecord) -> DecodeRecord:
     return done
 
 
-def _close(state: LedgerState, done: DecodeRecord, token: int, *, was_decoded: bool) -> LedgerState:
+def rows_by_log(table: TablePort, version: int | None) -> int | None:
+    """How many rows a version of a table has, as its log says; None where nobody says."""
+    if version is None:
+        return None
+    counts = [part.rows for part in table.files_by("", version).values()]
+    return None if None in counts else sum(n for n in counts if n is not None)
+
+
+def _close(
+    state: LedgerState, done: DecodeRecord, token: int, held: int | None, *, was_decoded: bool
+) -> LedgerState:
     open_now = state.decoding.open
     if open_now is None or open_now.plan != done.plan:
         return state  # by this very call, whose answer was lost, or by another attempt
     resumed = state.with_decoding_resumed(f"run {done.plan.run_id} has decoded", now())
-    decoding = replace(closed(resumed.decoding, done, was_decoded=was_decoded), token=token)
+    decoding = closed(resumed.decoding, done, was_decoded=was_decoded)
+    decoding = replace(decoding, token=token, in_quarantine=held)
     folding = state.folding.having_decoded(done.plan.ranges)
     after = replace(resumed, decoding=decoding, folding=folding)
     return replace(after, closed_decodings=(*after.closed_decodings, done))
@@ -114,9 +127,9 @@ def _close(state: LedgerState, done: DecodeRecord, token: int, *, was_decoded: b
 
 def _landed(
     table: TablePort, uri: str, ranges: tuple[CoordinateRange, ...]
-) -> tuple[dict[PartitionIdentity, LandedRange], int]:
-    """What the table holds at coordinates, and its newest fencing token; 0 for none."""
+) -> tuple[dict[PartitionIdentity, LandedRange], TableObservation]:
+    """What the table holds at coordinates, and the table itself."""
     seen = table.observe()
     if seen.version is None:
         raise ServiceAway(f"table {uri} is gone: nothing moved, restore it, then run again")
-    return table.landed(ranges, seen.version), seen.token or 0
+    return table.landed(ranges, seen.version), seen

@@ -40,7 +40,7 @@ from tideline.model.current import (
     Layout,
     Order,
 )
-from tideline.model.decoding import OF_ENVELOPE, OWN_COLUMNS, UNAVAILABLE
+from tideline.model.decoding import INVALID, OF_ENVELOPE, OWN_COLUMNS, UNAVAILABLE
 from tideline.model.incident import decided
 from tideline.model.offsets import partition_counts
 from tideline.stream.decoding import Decode
@@ -186,6 +186,7 @@ def _plan(
     covered = all_of(state.decoding.coverage, _topic(run))
     own = {*OWN_COLUMNS, *(OF_ENVELOPE if decode.value.envelope else ())}
     own |= {UNAVAILABLE} if _has_unavailable(run) else set()
+    own |= {INVALID} - {name for p in state.decoding.parts for name in p.reader.names}
     sequence = sequence_of(layout.sequence, columns)
     names = [c.name for c in sequence]
     at, head, order = now(), state.head, state.head.order_of_incarnations

@@ -4,30 +4,36 @@ spark-submit is a shell script that starts a JVM, which works out the command of
 On one machine that command is known. Started directly, the class path is the same each time,
 which class-data sharing asks for.
 
-Loading classes takes most of Spark's start. A JVM without an archive notes which classes it loads;
-after its end they are written to an archive, parsed and checked, which later JVMs with the same
-Java, jars and options map into memory ("Class Data Sharing" in Oracle's guide to the Java virtual
-machine). A JVM that finds that an archive does not fit goes on without it.
+Loading classes takes most of Spark's start. An archive has them parsed and checked; JVMs with the
+same Java, jars and options map it into memory ("Class Data Sharing" in Oracle's guide to the Java
+virtual machine). Which classes those are comes with the package (`CLASSES`), so `tideline fetch`
+and `make setup` write the archive before the first run. Where nobody did, the first driver notes
+what it loads besides, and writes the archive when it ends. A JVM that finds that an archive does
+not fit goes on without it.
+
+Usage: python -m tideline.launch.jvm    writes the archive, unless it is there
 """
 
 from __future__ import annotations
 
 import fcntl
 import hashlib
+import lzma
 import os
 import sys
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from subprocess import DEVNULL, SubprocessError
+from subprocess import DEVNULL, PIPE, SubprocessError
 
 from tideline.children import ROOT, run
 from tideline.errors import BadInput
 from tideline.launch.jars import ahead_of_spark, spark_jars
 from tideline.launch.java import Java, find_java
 from tideline.launch.programs import spark_variables
+from tideline.launch.progress import working
 from tideline.launch.runtime import cache_folder, foreign, own_folder
 from tideline.model.addresses import StoreKind
 
@@ -128,7 +134,13 @@ def class_path(store: StoreKind | None = None) -> list[Path]:
 
 
 def _sparks_own() -> list[Path]:
-    return sorted((spark_home() / "jars").glob("*.jar"))
+    """Spark's jars but for MLlib, which nothing here uses.
+
+    That one has each session load the functions of its own (`SparkSessionExtensionsProvider`), by
+    Scala's reflection, which takes a second.
+    """
+    found = (spark_home() / "jars").glob("*.jar")
+    return sorted(jar for jar in found if not jar.name.startswith("spark-mllib_"))
 
 
 def base_command(
@@ -174,9 +186,13 @@ def gateway_environment(connection_file: Path) -> dict[str, str]:
     }
 
 
+CLASSES = Path(__file__).with_name("spark-classes.xz")
+"""The classes that a driver loads which lands, decodes every format, and folds: `make classes`."""
 _QUIET = ("-Xshare:auto", "-Xlog:cds=off", "-Xlog:class+path=off")
 _UNUSED_SECONDS = 14 * 86_400
 _WRITING_SECONDS = 900
+_SAID = 500
+"""Bytes of what a JVM says that could not write."""
 
 
 class ClassArchive:
@@ -210,8 +226,14 @@ class ClassArchive:
             return []  # a cache that nobody can write, or everybody
         return [f"-XX:DumpLoadedClassList={self._classes}", *_QUIET]
 
+    def prepare(self) -> None:
+        """Write the archive before any JVM has noted something, unless it is there."""
+        if not self.path.exists() and self.options():
+            with working("writing the archive of Spark's classes, about half a minute"):
+                self.write()
+
     def write(self) -> None:
-        """Write the archive of what a JVM with `options` has noted until its end.
+        """Write the archive of `CLASSES`, and of what a JVM with `options` has noted until its end.
 
         Does nothing if it has noted nothing, or if the archive cannot be written: that costs time
         only. Takes about half a minute of a processor.
@@ -243,6 +265,9 @@ class ClassArchive:
             left.unlink(missing_ok=True)
         draft = self._classes.with_suffix(".draft")
         java, *options = self._command
+        noted = self._classes.read_text().splitlines()
+        known = lzma.decompress(CLASSES.read_bytes()).decode().splitlines()
+        self._classes.write_text("\n".join([*noted, *besides(noted, known), ""]))
         dump = [java, "-Xshare:dump", f"-XX:SharedArchiveFile={draft}", *options, *_QUIET[1:]]
         try:
             run(
@@ -252,15 +277,23 @@ class ClassArchive:
                 check=True,
                 stdin=DEVNULL,
                 stdout=DEVNULL,
+                stderr=PIPE,
                 timeout=_WRITING_SECONDS,
             )
             draft.replace(self.path)
             _drop_unused(self.path.parent)
         except (OSError, SubprocessError) as error:
-            print(f"no class archive: {error}", flush=True)
+            said = (getattr(error, "stderr", None) or str(error).encode())[-_SAID:]
+            print(f"no class archive: {said.decode(errors='replace')}", flush=True)
         finally:
             with suppress(OSError):
                 draft.unlink(missing_ok=True)
+
+
+def besides(noted: Iterable[str], known: Iterable[str]) -> list[str]:
+    """The known classes that a JVM has not noted; a line of a JVM's list begins with the name."""
+    names = {line.partition(" ")[0] if line[:1] != "@" else line for line in noted}
+    return [line for line in known if line not in names]
 
 
 def files_digest(command: Sequence[str]) -> str:
@@ -278,3 +311,18 @@ def _drop_unused(folder: Path) -> None:
         with suppress(OSError):
             if time.time() - file.stat().st_mtime > _UNUSED_SECONDS:
                 file.unlink()
+
+
+def prepare_archives(stores: Iterable[StoreKind] = ()) -> None:
+    """Write the archives for drivers of this machine; those that are there stay.
+
+    Args:
+        stores: For drivers that reach these object stores; without one, for those of file systems.
+    """
+    if is_plain():
+        for store in tuple(stores) or (None,):
+            ClassArchive(base_command(find_java(), store)).prepare()
+
+
+if __name__ == "__main__":
+    prepare_archives()

@@ -237,6 +237,12 @@ class LedgerState:
         """The state with quarantined rows that are about to go, for the history."""
         return replace(self, noted_expired_rows=(*self.noted_expired_rows, gone))
 
+    def with_in_quarantine(self, rows: int | None) -> LedgerState:
+        """The state with how many rows the quarantine has; of one that it knows."""
+        if not self.decoding.table_ids or rows == self.decoding.in_quarantine:
+            return self
+        return replace(self, decoding=replace(self.decoding, in_quarantine=rows))
+
     def with_erasure_begun(self, erasure: Erasure, hashes: Iterable[str]) -> LedgerState:
         """The state that keeps an erasure's records out; who has counted some counts again."""
         after = replace(self, erasing=self.erasing.begin(erasure, hashes))

@@ -16,9 +16,10 @@ from hashlib import sha256
 from itertools import count
 from typing import Any, Literal, get_args
 
-from tideline.model.incident import Incident
+from tideline.model.incident import Incident, Notice
 from tideline.model.offsets import CoordinateRange
 from tideline.model.places import NOWHERE, Places
+from tideline.model.wording import first_few
 
 RecordPart = Literal["key", "value"]
 ErrorClass = Literal[
@@ -103,6 +104,8 @@ OF_ENVELOPE: tuple[OwnColumn, ...] = (
 """What a change event says of itself; only tables of envelopes have these, and by default all."""
 UNAVAILABLE = "unavailable_columns"
 """Names the columns whose value a change did not bring; each table has it that may lack some."""
+INVALID = "invalid_columns"
+"""Names the columns that could not hold what the record has there (`decode.on_value`)."""
 OWN_COLUMNS = (
     "topic_id",
     "generation",
@@ -273,7 +276,8 @@ def _fields_in(kind: Any) -> int:
 
 
 DECODER_FORM = 2
-"""With 1 a root that is a record or null was a single value, and no default was told."""
+"""With 1 a root that is a record or null was a single value, no default was told, and 1.0 was no
+integer of a JSON Schema."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,6 +302,7 @@ class PartPlan:
         unfit_digests: Where records bring their schemas, id and SHA-256 of each in `unfit`.
         unreadable: Those of `unfit` that cannot be read: id and why.
         null_values: Which bytes count as no value: `empty`, `json_null`, `connect_null`.
+        lenient: Columns that are null where they cannot hold what a record has there.
         form: Of the writers' texts, as decoders are given them; `DECODER_FORM` today.
         type: The event type whose values they are, where there are several; `OTHER_TYPES` for what
             is said of all of them. Then `subject` and `record` may be patterns.
@@ -320,6 +325,7 @@ class PartPlan:
     unfit_digests: tuple[tuple[int, str], ...] = ()
     unreadable: tuple[tuple[int, str], ...] = ()
     null_values: tuple[str, ...] = ()
+    lenient: tuple[str, ...] = ()
     form: int = 1
     type: str = ""
     record: str | None = None
@@ -390,6 +396,7 @@ class TypePlan:
 
 
 AGAIN = ("again",)
+_FEW = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -542,6 +549,7 @@ class DecodeRecord:
         ranges: What became of the rows; empty until verified.
         closed_at: When it was verified, UTC-aware.
         failed: Rows that fail each expectation, wherever they went.
+        untold: Columns that nobody was told of before in which a null may be an untold value.
         by_type: Of each event type where there are several; `table_version` is the last one's.
     """
 
@@ -554,7 +562,19 @@ class DecodeRecord:
     ranges: tuple[DecodedRange, ...] = ()
     closed_at: datetime | None = None
     failed: tuple[tuple[str, int], ...] = ()
+    untold: tuple[str, ...] = ()
     by_type: tuple[TypeRows, ...] = ()
+
+    @property
+    def notices(self) -> tuple[Notice, ...]:
+        """What it reports without halting."""
+        text = (
+            f"a null in {first_few(self.untold, _FEW)} may be a value that did not come: Debezium"
+            " writes null for a long value of such a type that an update has left alone, and"
+            " updates bring no row of before. Next: ALTER TABLE ... REPLICA IDENTITY FULL"
+        )
+        topic = self.plan.ranges[0].topic if self.plan.ranges else ""
+        return (Notice("untold_value", topic, None, text),) if self.untold else ()
 
     def without(self, gone: Places) -> DecodeRecord | None:
         """The record of the rest of the plan, of which nothing is done yet; None without a rest.
@@ -594,6 +614,8 @@ class Decoding:
             done there, also if raw rows stand there again by then.
         token: The newest fencing token of both tables when a plan was last closed; None if unknown.
         failed: Rows that failed each expectation in the newest decoding.
+        told: Columns of which somebody was told that a null there may be an untold value.
+        in_quarantine: Rows of the quarantine when something was last done to it; None if unknown.
         types: The event types whose tables the first of `table_ids` are; none for one typed table.
     """
 
@@ -605,6 +627,8 @@ class Decoding:
     undone: Places = NOWHERE
     token: int | None = None
     failed: tuple[tuple[str, int], ...] = ()
+    told: tuple[str, ...] = ()
+    in_quarantine: int | None = None
     types: tuple[str, ...] = ()
 
     @property

@@ -42,6 +42,7 @@ class Notice:
         "hanging_transaction",
         "expired",
         "planned_anew",
+        "untold_value",
     ]
     topic: str
     partition: int | None

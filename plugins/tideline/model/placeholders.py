@@ -17,6 +17,7 @@ from datetime import date, timedelta
 from hashlib import md5
 
 _HEX = "hex:"
+_NULL_INSTEAD = ("boolean", "double", "decimal", "timestamp")
 
 
 def placeholders(configured: str, kind: object) -> tuple[object, ...]:
@@ -36,6 +37,19 @@ def placeholders(configured: str, kind: object) -> tuple[object, ...]:
     of_map = json.dumps({text: text}, ensure_ascii=False, separators=(",", ":"))  # hstore as JSON
     flat = {"binary": (raw,), "string": (*_texts(raw, text), of_map)}
     return flat.get(str(kind), ())
+
+
+def is_null_instead(kind: object) -> bool:
+    """Whether Debezium writes null for a long value of such a column that did not come.
+
+    Lists of floats, booleans, exact numbers and times. A list of whole numbers may be of a type
+    that has a placeholder (`int[]`) or of one that has none (`smallint[]`): no column tells.
+
+    Args:
+        kind: As of `placeholders`.
+    """
+    item = kind["elementType"] if isinstance(kind, Mapping) and kind["type"] == "array" else None
+    return isinstance(item, str) and item.startswith(_NULL_INSTEAD)
 
 
 def _nested(raw: bytes, text: str, kind: Mapping[str, object]) -> tuple[object, ...]:

@@ -100,6 +100,11 @@ class RunRecord:
         return self.status != "superseded" and self.plan is not None and bool(self.plan.ranges)
 
     @property
+    def has_ended(self) -> bool:
+        """Whether the same run id again is a replay: the plan stays what it is."""
+        return self.status not in ("proposed", "planned") and not self.is_to_replan
+
+    @property
     def is_undone(self) -> bool:
         """Whether a rewind has taken away what the run did."""
         by = self.superseded_by or ""

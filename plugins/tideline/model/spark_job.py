@@ -207,6 +207,7 @@ class DecodeResult:
         failed: Rows that fail each expectation, wherever they went.
         halting: Rows that fail at least one of those that halt.
         by_type: The rows of `decoded`, by event type where there are several.
+        bare_updates: Updates that bring no row of before, if a null may be an untold value there.
         error: Class of the error in `tideline.errors`; None after success.
     """
 
@@ -223,6 +224,7 @@ class DecodeResult:
     failed: Mapping[str, int] = field(default_factory=dict)
     halting: int = 0
     by_type: Mapping[str, SparkResult] = field(default_factory=dict)
+    bare_updates: int = 0
     error: str | None = None
     message: str = ""
 

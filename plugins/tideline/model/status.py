@@ -92,6 +92,7 @@ class Status:
         last_landed_version: Version of the table that it made.
         open_incidents: How many incidents are open, those of the decoding as well.
         undecoded: Landed offsets that are not decoded yet; None without typed tables.
+        in_quarantine: Rows of the quarantine; None without typed tables, and if unknown.
         expectations: Rows that failed each one in the newest decoding.
         names: What a catalog has said of the stream's tables; empty without a catalog.
         current: None where nothing was ever folded.
@@ -112,6 +113,7 @@ class Status:
     last_landed_version: int | None
     open_incidents: int
     undecoded: int | None
+    in_quarantine: int | None
     expectations: tuple[tuple[str, int], ...]
     names: tuple[NamedTable, ...]
     current: CurrentStatus | None

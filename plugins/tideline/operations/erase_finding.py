@@ -25,6 +25,7 @@ from tideline.errors import BadInput, TidelineError
 from tideline.landing.context import RunContext, log
 from tideline.landing.observing import observe_topics
 from tideline.ledger.state import LedgerState
+from tideline.model.decoding import NO_CHANGE
 from tideline.model.erasing import (
     RAW_KEY,
     ErasedFrom,
@@ -65,6 +66,11 @@ _SHORTEST = 4
 """Bytes of a value that is looked for in records: a shorter one is in many of them."""
 _ROUNDING = ("float", "double", "boolean")
 """Types that more than one given value becomes the same value of."""
+_SAY_BARE: tuple[tuple[TableKind, str, object], ...] = (
+    ("decoded", "is_tombstone", True),
+    ("quarantine", "error_class", NO_CHANGE),
+)
+"""What tables say of a record that has bytes and no value: as a tombstone that is kept, or not."""
 
 Key = Mapping[str, str]
 Record = tuple[bytes | None, bytes | None]
@@ -306,13 +312,28 @@ def find_records(
 def _behind(
     tables: ByRole, state: LedgerState, told: Mapping[Place, bytes | None]
 ) -> dict[Place, bytes | None]:
-    """Records without a value right behind found ones, with their raw key, which is the same.
+    """Records with nothing but a key, right behind found ones of the same raw key.
 
     They follow a delete: without it they would be one that does not tell its row.
     """
     after = {(log, offset + 1): key for (log, offset), key in told.items() if key is not None}
     rows = _raw_at(tables, ranges_of({*after} - {*told}, state.head), "key", "value")
-    return {p: r["key"] for p, r in rows.items() if r["value"] is None and r["key"] == after[p]}
+    alike = {place: row for place, row in rows.items() if row["key"] == after[place]}
+    return {place: after[place] for place in _bare(tables, alike, state.head)}
+
+
+def _bare(tables: ByRole, rows: Mapping[Place, Mapping[str, Any]], head: Head) -> set[Place]:
+    """Which records have nothing but a key: no value, or bytes that count as none.
+
+    Args:
+        rows: Of the raw table, with their value.
+    """
+    found = {place for place, row in rows.items() if row["value"] is None}
+    at = ranges_of({*rows} - found, head)
+    for role, column, said in _SAY_BARE if at else ():
+        each = (row for table in tables[role] for row in table.rows_at(at, (column,)))
+        found |= {place_of(row) for row in each if row[column] == said}
+    return found
 
 
 def _told_by_raw_keys(
@@ -327,7 +348,7 @@ def _told_by_raw_keys(
     if not {name for key in asked.keys for name in key} <= {*key_of(state)}:
         # the columns are not made of it: only what has nothing but this key is told by it
         rows = _raw_at(tables, ranges_of(claimed, state.head), "value")
-        claimed = {place for place, row in rows.items() if row["value"] is None}
+        claimed = _bare(tables, rows, state.head)
     stay = {key for place, key in others.items() if place not in claimed}
     return {place: others[place] for place in claimed}, shared | stay
 

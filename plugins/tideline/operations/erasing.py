@@ -19,6 +19,7 @@ from itertools import count
 from typing import Any
 
 from tideline.decoding.tables import refuse_other_tables
+from tideline.decoding.verifying import rows_by_log
 from tideline.documents import dump
 from tideline.errors import (
     AttemptFenced,
@@ -495,7 +496,9 @@ def _take_out(run: RunContext, there: Former, erasure: Erasure) -> Erasure:
         )
         erasure = _out_of(erasure, raw, made.version)
     out = replace(erasure, removed_at=now())
-    run.ledger.update(lambda state: _known(state, out).with_erasure(out))
+    held = None if run.typed is None else run.typed.quarantine
+    left = None if held is None else rows_by_log(held, held.observe().version)
+    run.ledger.update(lambda state: _known(state, out).with_in_quarantine(left).with_erasure(out))
     reach("erase:out")
     return out
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 
+from tideline.decoding.verifying import rows_by_log
 from tideline.errors import AttemptFenced, CommitConflict, Halted, ServiceAway, VerificationFailed
 from tideline.failpoints import reach
 from tideline.landing.attempts import Attempt, begin_attempt, compaction, fence, removal
@@ -198,6 +199,9 @@ class Upkeep:
                 merged += [sizes[path] for path in merge.old]
                 written.append(merge.bytes)
         vacuumed = self.vacuum(self._wanted.vacuum_hours)
+        if is_quarantine:
+            left = rows_by_log(self._table, self._size().version)
+            self._run.ledger.update(lambda state: state.with_in_quarantine(left))
         return TableUpkeep(
             self._role,
             self._table.uri,

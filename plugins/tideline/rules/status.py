@@ -83,6 +83,7 @@ def summarize(
         last_landed_version=newest.version if newest is not None else None,
         open_incidents=len(open_incidents),
         undecoded=undecoded,
+        in_quarantine=decoding.in_quarantine,
         expectations=decoding.failed,
         names=head.names,
         current=_current(decoding, folding),

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tideline.model.current import taken_by_table
-from tideline.model.decoding import OF_ENVELOPE, OWN_COLUMNS, UNAVAILABLE, without_case
+from tideline.model.decoding import INVALID, OF_ENVELOPE, OWN_COLUMNS, UNAVAILABLE, without_case
 from tideline.model.wording import first_few
 from tideline.stream.current import Current
 from tideline.stream.decoding import Decode, ListedField, Part
@@ -19,6 +19,10 @@ from tideline.stream.decoding import Decode, ListedField, Part
 _ALWAYS = ("topic_id", "generation", "partition", "offset", "decode_plan_id")
 _OF_UNWRAPPED = "__deleted"
 """What Debezium's ExtractNewRecordState adds to a row; no envelope has it."""
+_LENIENT = (
+    "a null there would be another row, another order or no delete, since {key} names the column;"
+    " allowed: quarantine"
+)
 _KEY = "key_"
 """How the names begin of a decoded key's columns that got no other one."""
 
@@ -42,7 +46,10 @@ def refused_column(current: Current, decode: Decode) -> RefusedColumn | None:
         sequence = current.sequence_by or ()
         if why := _names_no_row(decode, name) or taken_by_table([name], sequence):
             return RefusedColumn(key, why)
+    lenient = {without_case(name): name for name in decode.lenient}
     for key, name in _named(current):
+        if (given := lenient.get(without_case(name))) is not None:
+            return RefusedColumn(f"decode.on_value.{given}", _LENIENT.format(key=key))
         if not _can_be_made(decode, name):
             return RefusedColumn(key, _not_made(decode, name))
     return None
@@ -81,7 +88,8 @@ def _names_no_row(decode: Decode, name: str) -> str | None:
 def _reserved(decode: Decode) -> tuple[str, ...]:
     """Names of the typed table's own columns, whether it has them or not."""
     of_envelope = OF_ENVELOPE if decode.value.envelope is not None else ()
-    return (*OWN_COLUMNS, *of_envelope, *([UNAVAILABLE] if decode.value.unavailable else []))
+    unavailable = [UNAVAILABLE] if decode.value.unavailable else []
+    return (*OWN_COLUMNS, *of_envelope, *unavailable, *([INVALID] if decode.lenient else []))
 
 
 def _can_be_made(decode: Decode, name: str) -> bool:
@@ -89,7 +97,7 @@ def _can_be_made(decode: Decode, name: str) -> bool:
     name = without_case(name)
     if name in _reserved(decode):
         is_dated = name == "event_date" and decode.event_time is not None
-        return is_dated or name in (*_ALWAYS, *decode.own_columns, UNAVAILABLE)
+        return is_dated or name in (*_ALWAYS, *decode.own_columns, UNAVAILABLE, INVALID)
     if decode.transform is not None:
         return True
     return _can_have(decode.value, name, "") or _can_have(decode.key, name, _KEY)

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
+    BeforeValidator,
     Discriminator,
     Field,
     Tag,
@@ -23,6 +24,7 @@ from pydantic import model_validator as whole
 
 from tideline.model.addresses import safe_uri
 from tideline.model.decoding import (
+    INVALID,
     KEPT_BY_DEFAULT,
     OF_ENVELOPE,
     OWN_COLUMNS,
@@ -462,6 +464,18 @@ class EventTime(Section):
     )
 
 
+_MOST_LENIENT = 1000
+_OnValue = Literal["null", "quarantine"]
+OnValue = Annotated[
+    _OnValue,
+    BeforeValidator(
+        lambda value: "null" if value is None else value,  # as YAML reads that word
+        json_schema_input_type=_OnValue | None,
+    ),
+]
+ColumnOfTable = Annotated[str, Field(min_length=1, max_length=1000)]
+
+
 class Decode(Section):
     """Typed tables from the raw one."""
 
@@ -470,6 +484,13 @@ class Decode(Section):
     table: DecodedTable = Field(default_factory=DecodedTable)
     quarantine: Quarantine = Field(default_factory=Quarantine)
     on_schema: OnSchema = OnSchema()
+    on_value: dict[ColumnOfTable, OnValue] = Field(
+        default_factory=dict,
+        max_length=_MOST_LENIENT,
+        description="By column of the values: what becomes of a value that it cannot hold. null:"
+        f" the column is null, and {INVALID} names it. quarantine: the record goes there, as it"
+        " does for every column that is not listed.",
+    )
     event_time: EventTime | None = None
     tombstones: Literal["keep", "drop"] = Field(
         "keep", description="keep: a row whose fields are null, is_tombstone true."
@@ -534,11 +555,17 @@ class Decode(Section):
         """What rows are expected to meet, for a plan."""
         return tuple(Expectation(e.name, e.sql, e.on_fail, e.on_null) for e in self.expect)
 
+    @property
+    def lenient(self) -> tuple[str, ...]:
+        """Columns that are null where they cannot hold what a record has there."""
+        return tuple(name for name, choice in self.on_value.items() if choice == "null")
+
     @whole(mode="after")
     def _fits_together(self) -> Decode:
         own = self.own_columns
         self._refuse_parts_apart()
         self._refuse_beside_types()
+        self._refuse_lenient()
         if self.value.envelope is None and (strange := [n for n in own if n in OF_ENVELOPE]):
             raise ValueError(
                 f"table.own_columns names {strange[0]}, which needs value.envelope: debezium"
@@ -573,8 +600,9 @@ class Decode(Section):
             )
         if self.expect:
             raise ValueError("expect does not go with value.types: give expect to each type")
-        if self.transform is not None:
-            raise ValueError("transform does not go with value.types")
+        for name in ("transform", "on_value"):
+            if getattr(self, name):
+                raise ValueError(f"{name} does not go with value.types")
 
     def _refuse_parts_apart(self) -> None:
         for name in ("envelope", "unavailable_value", "null_values", "types"):
@@ -589,6 +617,20 @@ class Decode(Section):
                 "the subjects of value and key are of two contexts of the registry, and each has"
                 " ids of its own: give subjects of one context"
             )
+
+    def _refuse_lenient(self) -> None:
+        if not self.on_value:
+            return
+        if self.value.format == "none" or self.value.format in SINGLE_VALUES:
+            raise ValueError(f"value.format {self.value.format} takes no on_value")
+        if self.event_time is not None and self.event_time.field in self.lenient:
+            raise ValueError(
+                f"on_value.{self.event_time.field} cannot be null: event_time.field names that"
+                " column, and event_time.outside says what becomes of a record without a day"
+            )
+        names = [f.column for part in (self.value, self.key) for f in part.listed]
+        if self.lenient and INVALID in [without_case(name) for name in names if name is not None]:
+            raise ValueError(f"with on_value the table has a column {INVALID} of its own")
 
     def beside(self, raw: str) -> Decode:
         """The same with an address for each table that got none, beside that of the raw table."""

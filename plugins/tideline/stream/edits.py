@@ -69,6 +69,10 @@ EFFECTS: Mapping[str, tuple[When, str]] = {
     "decode.quarantine.uri": ("refused", _NEW_TABLES),
     "decode.quarantine.max_share": ("next_run", ""),
     "decode.on_schema": ("next_run", ""),
+    "decode.on_value": (
+        "later_records",
+        f"quarantined ones: tideline redrive FILE --class out_of_range. {_AGAIN}",
+    ),
     "decode.event_time": ("later_records", _AGAIN),
     "decode.tombstones": ("later_records", _AGAIN),
     "decode.expect": (

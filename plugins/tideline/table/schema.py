@@ -9,7 +9,7 @@ from typing import Any
 
 from tideline.errors import NewerFormat
 from tideline.model.current import FoldPlan
-from tideline.model.decoding import CHOOSABLE, UNAVAILABLE, DecodePlan
+from tideline.model.decoding import CHOOSABLE, INVALID, UNAVAILABLE, DecodePlan
 from tideline.model.maintenance import FileMerge
 from tideline.model.offsets import CoordinateRange, PartitionIdentity, ReadRange
 
@@ -47,6 +47,7 @@ TYPED_COLUMNS = {
     "transaction_id": "STRING",
     "source_position": "STRING",
     UNAVAILABLE: "ARRAY<STRING>",
+    INVALID: "ARRAY<STRING>",
     "event_date": "DATE",
     "decode_plan_id": "STRING",
 }
@@ -139,6 +140,7 @@ def own_columns(plan: DecodePlan) -> tuple[str, ...]:
     left_out = {*CHOOSABLE} - {*plan.own_columns}
     left_out |= {"event_date"} if plan.event_date is None else set()
     left_out |= set() if any(p.unavailable for p in plan.parts) else {UNAVAILABLE}
+    left_out |= set() if any(p.lenient for p in plan.parts) else {INVALID}
     return tuple(name for name in TYPED_COLUMNS if name not in left_out)
 
 

@@ -8,17 +8,19 @@ is a column of the table's own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tideline.decoding.schemas.joining import described
 from tideline.decoding.schemas.selecting import chain_to
 from tideline.decoding.schemas.shapes import Enum, Record, Scalar
-from tideline.model.decoding import FieldChoice, SchemaUnusable
+from tideline.model.decoding import FieldChoice, PartPlan, SchemaUnusable
+from tideline.model.placeholders import is_null_instead
 
 ROW, BEFORE = "after", "before"
+_LSN = "lsn"
 POSITION = (
-    "lsn",
+    _LSN,
     "sequence",
     "txId",
     "gtid",
@@ -103,6 +105,18 @@ def row_choices(event: Record, choices: Sequence[FieldChoice]) -> tuple[FieldCho
     if choices or not chain or not isinstance(chain[-1].shape, Record):
         return tuple(choices)
     return tuple(FieldChoice(of_row(field.name)) for field in chain[-1].shape.fields)
+
+
+def untold_columns(part: PartPlan) -> tuple[str, ...]:
+    """Columns of PostgreSQL's rows in which a null may be a long value that did not come.
+
+    Of all connectors only PostgreSQL's has a `source.lsn`.
+    """
+    source = next((c.type for c in part.reader.columns if c.field == "source"), None)
+    fields = source.get("fields", ()) if isinstance(source, Mapping) else ()
+    if part.envelope is None or _LSN not in [field["name"] for field in fields]:
+        return ()
+    return tuple(c.name for c in part.reader.in_table if is_null_instead(c.type))
 
 
 def refuse_no_event(shape: Record) -> None:

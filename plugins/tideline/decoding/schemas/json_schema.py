@@ -150,6 +150,15 @@ def json_shape(text: str, listed: Collection[str] | None = None) -> Record:
     return Record((Field("value", TEXT if shape is ANY else shape),), wrapped=True)
 
 
+def json_takes_points(text: str) -> bool:
+    """Whether 1.0 is an integer: since draft 6 of JSON Schema, and where no draft is named.
+
+    Args:
+        text: A schema of which `json_shape` has made columns.
+    """
+    return not _is_old(json.loads(text))
+
+
 def json_may_be_null(text: str) -> bool:
     """Whether a whole document may be `null`: the schema says so, or says nothing of documents.
 
@@ -396,8 +405,7 @@ class _Addresses:
     def __init__(self, document: Any) -> None:
         self.bases: dict[int, str] = {}
         self.schemas: dict[str, Any] = {"": document}
-        named = str(_attribute(document, "$schema") or "")
-        self._id = "id" if re.search(r"/draft-0[34]/", named) else "$id"
+        self._id = "id" if _is_old(document) else "$id"
         self._look(document, "")
 
     def _look(self, schema: Any, base: str) -> None:
@@ -421,6 +429,12 @@ class _Addresses:
                     self._look(inner, base)
             elif key not in _DATA:
                 self._look(value, base)
+
+
+def _is_old(document: Any) -> bool:
+    """Whether a schema is of the drafts 3 or 4."""
+    named = str(_attribute(document, "$schema") or "")
+    return re.search(r"/draft-0[34]/", named) is not None
 
 
 _DATA = ("const", "enum", "default", "examples")

@@ -61,6 +61,7 @@ from tideline.decoding.schemas.selecting import (
 )
 from tideline.decoding.schemas.shapes import Record, Scalar, Shape, column_type
 from tideline.model.decoding import (
+    INVALID,
     OF_ENVELOPE,
     OWN_COLUMNS,
     SINGLE_VALUES,
@@ -170,6 +171,7 @@ def reader_schema(
     plain: bool = False,
     envelope: bool = False,
     unavailable: bool = False,
+    invalid: bool = False,
 ) -> Merged:
     """What a part's records are read as, from the schemas that they were written with.
 
@@ -185,9 +187,11 @@ def reader_schema(
         plain: Whether new columns take no notice of Connect's logical types.
         envelope: Whether records are change events, and the row's fields become columns.
         unavailable: Whether a column of the table's own names values that did not come.
+        invalid: Whether one names values that their columns could not hold.
     """
     ordered = sorted(writers, key=lambda w: (w.schema_id, w.digest))
-    own = (*OWN_COLUMNS, *((UNAVAILABLE,) if unavailable else ()))
+    more_own = {UNAVAILABLE: unavailable, INVALID: invalid}
+    own = (*OWN_COLUMNS, *(name for name, is_there in more_own.items() if is_there))
     naming = Naming(part == "key", (*own, *OF_ENVELOPE) if envelope else own, bare=int(envelope))
     more = (previous, reserved, fields, protobuf, naming)
     merging = _Merging(part, format, ordered, *more, plain=plain)

@@ -22,13 +22,16 @@ from tideline.decoding.schemas.merging import wrapped_column, writers_without, w
 from tideline.decoding.spark.fields import (
     ERROR,
     ERROR_CLASS,
+    INVALID_PLACES,
     SCHEMA_ID,
     at_millis,
     fields_of,
+    lenient_places,
     spark_type,
     value_of,
 )
 from tideline.model.decoding import (
+    INVALID,
     NO_CHANGE,
     OF_ENVELOPE,
     UNAVAILABLE,
@@ -42,6 +45,8 @@ from tideline.spark.coordinates import Transform
 from tideline.spark.unset import is_unset
 
 DELETED_FIELD = "__deleted"
+IS_BARE = "is_bare"
+"""Of a change event: it is an update, and brings no row of before."""
 
 
 def open_envelopes(plan: DecodePlan) -> Transform:
@@ -63,9 +68,35 @@ def open_envelopes(plan: DecodePlan) -> Transform:
             rows = _with_row(rows, part, key)
         elif key is not None:
             rows = rows.transform(_without_unset(part, key))
+        if part.lenient:
+            rows = rows.withColumn(INVALID, _names_of_invalid(part))
         return rows if part.unavailable is None else _without_placeholders(rows, part)
 
     return transform
+
+
+def _names_of_invalid(part: PartPlan) -> Column:
+    """The columns that cannot hold what the record has there; null for none."""
+    places = [*lenient_places(part)]
+    is_delete = F.coalesce(F.col("op") == "d", F.lit(False)) if part.envelope else F.lit(False)
+    named = []
+    for column in part.reader.in_table:
+        if (column.name, False) in places:
+            is_invalid = is_at(part, places.index((column.name, False))) & ~is_delete
+            if (column.name, True) in places:
+                was = is_at(part, places.index((column.name, True)))
+                is_invalid |= was & is_delete & value_of(part.part, column).isNull()
+            named.append(F.when(is_invalid, F.lit(column.name)))
+    names = F.array_compact(F.array(*named)) if named else F.lit(None).cast("array<string>")
+    return F.when(F.size(names) > 0, names)
+
+
+def is_at(part: PartPlan, *numbers: int) -> Column:
+    """Whether one of some lenient places holds nothing for what the record has there."""
+    invalid = F.col(f"{part.part}_{INVALID_PLACES}")
+    return reduce(
+        or_, (F.coalesce(F.array_contains(invalid, n), F.lit(False)) for n in numbers), F.lit(False)
+    )
 
 
 def _with_row(rows: DataFrame, part: PartPlan, key: PartPlan | None) -> DataFrame:
@@ -97,6 +128,7 @@ def _with_row(rows: DataFrame, part: PartPlan, key: PartPlan | None) -> DataFram
         ERROR: F.when(is_new, text).otherwise(F.col(ERROR)),
         "part": F.when(is_new, part.part).otherwise(F.col("part")),
     }
+    judged[IS_BARE] = F.coalesce((op == "u") & event.at(BEFORE).isNull(), F.lit(False))
     row = event.row(F.coalesce(op == "d", F.lit(False)), key)
     # in this order: the event's own columns and the judgement are made of what is replaced
     assert [*made] == [*OF_ENVELOPE]
@@ -128,7 +160,9 @@ class _Event:
         types = _types_in(after.type)
         there = {n: self.at(BEFORE, n) for n, kind in types.items() if was.get(n) == kind}
         others = {n: kind for n, kind in types.items() if n in there and n not in keys}
+        was_invalid = [n for n, (_, was) in enumerate(lenient_places(self.part)) if was]
         is_told = _is_told(self.part, there, others, BEFORE) if keys else F.lit(True)
+        is_told |= is_at(self.part, *was_invalid)
         made = []
         for name, kind in types.items():
             old = [F.when(is_told, there[name])] if name in others else []
@@ -191,6 +225,7 @@ def _without_unset(part: PartPlan, key: PartPlan) -> Transform:
     row = {name: fields[name] for name in others}
     types = {name: column.type for name, column in others.items()}
     is_kept = ~is_deleted | _is_told(part, row, types)
+    is_kept |= is_at(part, *range(len(lenient_places(part))))
     made = [
         (F.when(is_kept, fields[c.name]) if c.name in others else fields[c.name]).alias(c.name)
         for c in part.reader.columns

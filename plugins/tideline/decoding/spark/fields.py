@@ -19,6 +19,10 @@ What a format adds; all three are null where the payload is:
 | `error_class STRING` | null | one of `model.decoding.ErrorClass` |
 | `error STRING` | null | one short sentence, without the record's content |
 
+Where the part has lenient columns, a good record has `invalid ARRAY<INT>` as well: the numbers of
+the places, in the order of `lenient_places`, whose value is null since its column cannot hold it;
+null without one.
+
 A bad record breaks only itself, whatever its bytes are. A format reads each payload once; it
 neither filters nor adds rows, nor does it count them.
 """
@@ -26,7 +30,7 @@ neither filters nor adds rows, nor does it count them.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -34,12 +38,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructField, StructType
 
+from tideline.decoding.schemas.envelope import BEFORE
 from tideline.decoding.schemas.shapes import struct_type
 from tideline.model.decoding import SINGLE_VALUES, PartPlan, TypedColumn
 from tideline.spark.session import DECODERS
 
 PAYLOAD, SCHEMA_ID = "payload", "schema_id"
 FIELDS, ERROR_CLASS, ERROR = "fields", "error_class", "error"
+INVALID_PLACES = "invalid"
 _FAR_MS = 9_000_000_000_000_000
 """Milliseconds that still fit when they are counted in microseconds."""
 _DECODED = "_decoded"
@@ -59,9 +65,48 @@ def by_decoder(
     columns = struct_type((c.name, c.type) for c in part.reader.columns)
     given = [F.col(name) for name in (PAYLOAD, *others)]
     format = "avro" if part.format in SINGLE_VALUES else part.format
-    made = rows.withColumn(_DECODED, decoder(format, columns, specification, *given))
-    found = {name: F.col(_DECODED)[name] for name in (FIELDS, ERROR_CLASS, ERROR)}
+    places = {"lenient": [*lenient_places(part).values()]} if part.lenient else {}
+    told = {**specification, **places}
+    made = rows.withColumn(_DECODED, decoder(format, columns, told, *given))
+    names = (FIELDS, ERROR_CLASS, ERROR, *((INVALID_PLACES,) if part.lenient else ()))
+    found = {name: F.col(_DECODED)[name] for name in names}
     return made.withColumns(found).drop(_DECODED)
+
+
+def lenient_places(part: PartPlan) -> dict[tuple[str, bool], tuple[int, ...]]:
+    """Where a value may be null that its column cannot hold: places of columns, outermost first.
+
+    Returns:
+        By the typed table's column, and whether it is the one of the row before a change.
+    """
+    names = {c.name: n for n, c in enumerate(part.reader.columns)}
+    types = [column.type for column in part.reader.columns]
+    before = next((c.name for c in part.reader.columns if c.field == BEFORE), "")
+    found: dict[tuple[str, bool], tuple[int, ...]] = {}
+    for column in part.reader.in_table if part.lenient else ():
+        if column.name not in part.lenient:
+            continue
+        first, *inside = column.steps
+        there = _places_in(types[names[first]], inside)
+        assert there is not None  # it is the column's own way
+        found[column.name, False] = (names[first], *there)
+        was = _places_in(types[names[before]], inside) if before in names else None
+        if part.envelope is not None and was is not None:
+            found[column.name, True] = (names[before], *was)
+    return found
+
+
+def _places_in(kind: Any, steps: Sequence[str]) -> tuple[int, ...] | None:
+    """The places of nested fields in a struct; None where one is not there."""
+    found = list[int]()
+    for step in steps:
+        fields = kind.get("fields", ()) if isinstance(kind, Mapping) else ()
+        names = [field["name"] for field in fields]
+        if step not in names:
+            return None
+        found.append(names.index(step))
+        kind = fields[found[-1]]["type"]
+    return tuple(found)
 
 
 def decoder(

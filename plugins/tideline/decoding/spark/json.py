@@ -6,7 +6,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from tideline.decoding.schemas.json_schema import read_json
+from tideline.decoding.schemas.json_schema import json_takes_points, read_json
 from tideline.decoding.schemas.shapes import List, Map, Record, Scalar, Shape
 from tideline.decoding.spark.fields import by_decoder
 from tideline.model.decoding import PartPlan
@@ -28,7 +28,11 @@ def decode(rows: DataFrame, part: PartPlan) -> DataFrame:
     # of objects inside, a list of fields may have chosen some
     closed = {"closed": True} if shape.closed else {}
     told = {"shape": _shape(document) | closed, "wrapped": shape.wrapped}
-    return by_decoder(rows, part, told | ({"payload": True} if part.framing == "connect" else {}))
+    if part.framing == "connect":
+        told["payload"] = True
+    elif part.form > 1 and any(json_takes_points(writer.text) for writer in part.writers):
+        told["points"] = True  # not in the plans of former versions: a clear gives their rows
+    return by_decoder(rows, part, told)
 
 
 def _shape(shape: Shape) -> dict[str, Any]:

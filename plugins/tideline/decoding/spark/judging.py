@@ -20,6 +20,7 @@ from tideline.decoding.spark.fields import (
     ERROR,
     ERROR_CLASS,
     FIELDS,
+    INVALID_PLACES,
     PAYLOAD,
     SCHEMA_ID,
     at_millis,
@@ -90,7 +91,7 @@ def _with_part(rows: DataFrame, part: PartPlan) -> DataFrame:
     framed = framed.withColumns(wanted).withColumnsRenamed({n: f"framing_{n}" for n in _TOLD})
     decoded = decode(framed, part)
     told = {n: F.coalesce(F.col(f"framing_{n}"), F.col(n)) for n in _TOLD}
-    names = (FIELDS, SCHEMA_ID, IS_NEW, *_TOLD)
+    names = (FIELDS, SCHEMA_ID, IS_NEW, *_TOLD, *((INVALID_PLACES,) if part.lenient else ()))
     return (
         decoded.withColumns(told)
         .drop(PAYLOAD, *(f"framing_{n}" for n in _TOLD))
@@ -107,6 +108,8 @@ def _judge_null(part: PartPlan, tombstones: str) -> Transform:
     has_bytes = value_bytes(part).isNotNull() & ~F.col(IS_DROPPED)
     is_good = F.col(f"{part.part}_{ERROR_CLASS}").isNull() & ~F.col(f"{part.part}_{IS_NEW}")
     is_null = has_bytes & is_good & whole.isNull()
+    if part.lenient:  # a whole value that its column cannot hold is none that says it is null
+        is_null &= F.col(f"{part.part}_{INVALID_PLACES}").isNull()
     is_told = schema_id.isin(*nullable_writers(part))
     name = F.when(is_null & ~is_told, "type_mismatch")
     text = F.lit(f"the {part.part} is null, and its schema does not say that it may be")

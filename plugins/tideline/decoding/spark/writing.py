@@ -25,7 +25,9 @@ from pyspark.errors import IllegalArgumentException, PySparkException
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
+from tideline.decoding.schemas.envelope import untold_columns
 from tideline.decoding.spark.comparing import changed_rows
+from tideline.decoding.spark.envelope import IS_BARE
 from tideline.decoding.spark.expectations import HALTING, counted, refusals
 from tideline.decoding.spark.expectations import counts as failures
 from tideline.decoding.spark.fields import ERROR_CLASS
@@ -119,6 +121,7 @@ def write_decoded(raw: DataFrame, job: DecodeJob) -> DecodeResult:
         raw_rows=counts["rows"],
         tombstones=counts["tombstones"],
         unasked=counts["new"],
+        bare_updates=counts.get(IS_BARE, 0),
         failed=dict.fromkeys(job.plan.rules, 0) | counted(job.plan, counts, of_bad=False),
     )
     judged = raw.transform(judge(job.plan))
@@ -151,6 +154,8 @@ def write_typed(raw: DataFrame, job: DecodeJob, step: int) -> Mapping[str, Any]:
     is_bad = F.col(ERROR_CLASS).isNotNull()
     judged = raw.transform(for_typed(job.plan)).transform(judge(job.plan))
     metrics = [*_counts(is_bad, step), *failures(job.plan, of_bad=False)]
+    if any(map(untold_columns, job.plan.parts)):
+        metrics.append(F.count_if(F.col(IS_BARE)).alias(IS_BARE))
     seen = Observation("decoded")
     good = _good(judged.observe(seen, *metrics))
     rows, written = _transformed(good.transform(typed(job.plan)), job.plan.transform)

@@ -63,6 +63,7 @@ function allOthers(page) {
   const add = (isThere, isWrong, ...told) => isThere && made.push({ isWrong: Boolean(isWrong), shown: fact(...told) });
   const failed = status ? Object.entries(status.expectations) : [];
   add(status?.undecoded != null, status?.undecoded > 0, "Not decoded", count(status?.undecoded), "landed offsets without a typed row");
+  add(status?.in_quarantine != null, false, "In quarantine", count(status?.in_quarantine), "records that are no typed rows");
   add(failed.length, failed.some(([, rows]) => rows > 0), "Failed expectations", ...(failed.length ? failures(status.expectations) : []));
   add(status?.names.length, status?.names.some(({ finding }) => finding), "Names", status?.names.length && names(status.names), "in a catalog");
   add(status?.erasures?.length, status?.erasures?.some(({ overdue }) => overdue), "Erasures", status?.erasures?.length && erasures(status.erasures), "by key; files of older versions go then");

@@ -72,6 +72,9 @@ public final class AvroDecoder extends Decoder {
     for (int i = 0; i < all.size(); i++) {
       JsonNode one = (JsonNode) all.get(i);
       Node node = Node.root(parsed((JsonNode) one.get("text")), reader, places);
+      for (int n = 0; n < lenient.length; n++) {
+        node.beLenient(n, lenient[n], 0);
+      }
       writers.put(Integer.valueOf(((JsonNode) one.get("id")).intValue()), node);
     }
   }
@@ -112,7 +115,7 @@ public final class AvroDecoder extends Decoder {
       // it is noted
     }
     if (reading.problem < 0) {
-      return good(found);
+      return good(found, reading.invalid);
     }
     return bad(CLASSES[reading.problem], reading.said);
   }
@@ -140,6 +143,9 @@ public final class AvroDecoder extends Decoder {
 
     /** What a column holds: see `target`; a space where nothing is kept. */
     char to = ' ';
+
+    /** Its number among the lenient places; -1 for none. */
+    int lenient = -1;
 
     /** Place in a union's struct; -1 for none. */
     int member = -1;
@@ -303,6 +309,23 @@ public final class AvroDecoder extends Decoder {
       }
     }
 
+    /** Mark what is at the end of a path of columns, from one of its steps on. */
+    void beLenient(int number, int[] path, int from) {
+      if (from == path.length) {
+        lenient = number;
+      } else if ("union".equals(kind)) {
+        for (int i = 0; i < inner.length; i++) {
+          inner[i].beLenient(number, path, from);
+        }
+      } else if (places != null) {
+        for (int i = 0; i < places.length; i++) {
+          if (places[i] == path[from]) {
+            inner[i].beLenient(number, path, from + 1);
+          }
+        }
+      }
+    }
+
     private static boolean isMarked(Schema reader, String name) {
       return Boolean.TRUE.equals(reader.getObjectProp(name));
     }
@@ -375,6 +398,9 @@ public final class AvroDecoder extends Decoder {
     int problem = -1;
     String said;
 
+    /** Numbers of the lenient places that hold nothing; null for none. */
+    List invalid;
+
     Reading(byte[] data, int schemaId) {
       this.data = data;
       this.schema = schemaId >= 0 ? "schema " + schemaId : "the schema";
@@ -392,8 +418,29 @@ public final class AvroDecoder extends Decoder {
       return new Unreadable();
     }
 
-    /** A value in its column's form; null as well where nothing is kept. */
+    /** A value; null for what a lenient field cannot hold, which is noted as that alone. */
     Object value(Node node) {
+      if (node.lenient < 0) {
+        return strict(node);
+      }
+      int before = problem;
+      String what = said;
+      problem = -1;
+      Object found = strict(node);
+      if (problem >= RANGE) {
+        invalid = invalid == null ? new ArrayList() : invalid;
+        invalid.add(Integer.valueOf(node.lenient));
+        found = null;
+      } else if (problem >= 0 && (before < 0 || problem < before)) {
+        return found;
+      }
+      problem = before;
+      said = what;
+      return found;
+    }
+
+    /** A value in its column's form; null as well where nothing is kept. */
+    private Object strict(Node node) {
       String kind = node.kind;
       if ("union".equals(kind)) {
         long branch = number(64);

@@ -6,8 +6,10 @@ import java.math.BigDecimal;
 import java.math.BigInteger;
 import java.time.DateTimeException;
 import java.time.LocalDate;
+import java.util.List;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.util.GenericArrayData;
 import org.apache.spark.sql.connector.catalog.functions.BoundFunction;
 import org.apache.spark.sql.connector.catalog.functions.ScalarFunction;
 import org.apache.spark.sql.connector.catalog.functions.UnboundFunction;
@@ -20,6 +22,9 @@ import org.apache.spark.unsafe.types.UTF8String;
 /**
  * What the decoders of all formats are to Spark: a function of a payload, that gives the fields, or
  * the class and the text of an error.
+ *
+ * <p>A specification may name lenient places: the fields at the end of paths of columns. What such a
+ * field cannot hold is null, and no error; the record tells these places by their numbers.
  *
  * <p>It has no state but its specification: tasks of one executor may share it. Spark calls a
  * method `invoke` of the formats' own from the code that it makes.
@@ -43,17 +48,36 @@ abstract class Decoder implements UnboundFunction, ScalarFunction, Serializable 
   private final String specification;
   private final StructType type;
 
+  /** Places of columns, outermost first, that lead to each lenient field. */
+  final int[][] lenient;
+
   /** @param read The specification; its key `type` is the fields' struct, as Spark writes it. */
   Decoder(String specification, JsonNode read) {
     this.specification = specification;
+    this.lenient = lenientOf(read);
     DataType fields = DataType.fromJson(read.get("type").toString());
     this.type =
         new StructType(
             new StructField[] {
               DataTypes.createStructField("fields", fields, true),
               DataTypes.createStructField("error_class", DataTypes.StringType, true),
-              DataTypes.createStructField("error", DataTypes.StringType, true)
+              DataTypes.createStructField("error", DataTypes.StringType, true),
+              DataTypes.createStructField(
+                  "invalid", DataTypes.createArrayType(DataTypes.IntegerType), true)
             });
+  }
+
+  private static int[][] lenientOf(JsonNode read) {
+    JsonNode all = read.has("lenient") ? (JsonNode) read.get("lenient") : null;
+    int[][] found = new int[all == null ? 0 : all.size()][];
+    for (int i = 0; i < found.length; i++) {
+      JsonNode path = (JsonNode) all.get(i);
+      found[i] = new int[path.size()];
+      for (int n = 0; n < found[i].length; n++) {
+        found[i][n] = ((JsonNode) path.get(n)).intValue();
+      }
+    }
+    return found;
   }
 
   @Override
@@ -78,12 +102,18 @@ abstract class Decoder implements UnboundFunction, ScalarFunction, Serializable 
 
   /** A good record; all is null for one without a payload. */
   static InternalRow good(Object fields) {
-    return new GenericInternalRow(new Object[] {fields, null, null});
+    return good(fields, null);
+  }
+
+  /** @param invalid Numbers of lenient places whose value is null for what it was; may be null. */
+  static InternalRow good(Object fields, List invalid) {
+    Object told = invalid == null ? null : new GenericArrayData(invalid.toArray());
+    return new GenericInternalRow(new Object[] {fields, null, null, told});
   }
 
   static InternalRow bad(String errorClass, String error) {
     return new GenericInternalRow(
-        new Object[] {null, UTF8String.fromString(errorClass), UTF8String.fromString(error)});
+        new Object[] {null, UTF8String.fromString(errorClass), UTF8String.fromString(error), null});
   }
 
   /** The day of ten characters as 2026-01-31; null for others. */

@@ -102,6 +102,9 @@ public final class JsonDecoder extends Decoder {
   /** Whether the document is the payload of Kafka Connect's JSON converter. */
   private final boolean isPayload;
 
+  /** Whether 1.0 is a whole number: since draft 6 of JSON Schema it is. */
+  private final boolean takesPoints;
+
   /**
    * @param read The specification: the type of the fields' struct, as Spark writes it; the shape of
    *     the document; whether that is the only field's value rather than an object of fields.
@@ -111,6 +114,14 @@ public final class JsonDecoder extends Decoder {
     this.document = new Field("", (JsonNode) read.get("shape"));
     this.isWrapped = ((JsonNode) read.get("wrapped")).booleanValue();
     this.isPayload = read.has("payload");
+    this.takesPoints = read.has("points");
+    for (int i = 0; i < lenient.length; i++) {
+      Field field = document;
+      for (int n = isWrapped ? 1 : 0; n < lenient[i].length; n++) {
+        field = field.fields[lenient[i][n]];
+      }
+      field.lenient = i;
+    }
   }
 
   @Override
@@ -133,7 +144,7 @@ public final class JsonDecoder extends Decoder {
     if (payload == null) {
       return good(null);
     }
-    Reading reading = new Reading(payload);
+    Reading reading = new Reading(payload, takesPoints);
     Object found = null;
     try {
       found = reading.document(this);
@@ -144,7 +155,7 @@ public final class JsonDecoder extends Decoder {
     }
     if (reading.problem < 0) {
       Object fields = isWrapped ? new GenericInternalRow(new Object[] {found}) : found;
-      return good(fields);
+      return good(fields, reading.invalid);
     }
     return bad(CLASSES[reading.problem], reading.sentence());
   }
@@ -173,6 +184,9 @@ public final class JsonDecoder extends Decoder {
 
     /** How many of a time's units a day has. */
     final long ofDay;
+
+    /** Its number among the lenient places; -1 for none. */
+    int lenient = -1;
 
     Field(String path, JsonNode shape) {
       this.path = path;
@@ -217,6 +231,7 @@ public final class JsonDecoder extends Decoder {
   private static final class Reading {
 
     private final byte[] payload;
+    private final boolean takesPoints;
     private final boolean hasEscapes;
     private JsonParser parser;
     int problem = -1;
@@ -224,8 +239,12 @@ public final class JsonDecoder extends Decoder {
     private String path;
     private String said;
 
-    Reading(byte[] payload) {
+    /** Numbers of the lenient places that hold nothing; null for none. */
+    List invalid;
+
+    Reading(byte[] payload, boolean takesPoints) {
       this.payload = payload;
+      this.takesPoints = takesPoints;
       this.hasEscapes = hasUnicodeEscapes(payload);
     }
 
@@ -334,8 +353,31 @@ public final class JsonDecoder extends Decoder {
       return found;
     }
 
-    /** The value at the current token, in Spark's own representation; it is read to its end. */
+    /** A value; null for what a lenient field cannot hold, which is noted as that alone. */
     private Object value(Field field) throws IOException {
+      if (field.lenient < 0) {
+        return strict(field);
+      }
+      int before = problem;
+      String where = path;
+      String what = said;
+      problem = -1;
+      Object found = strict(field);
+      if (problem >= TOO_LARGE) {
+        invalid = invalid == null ? new ArrayList() : invalid;
+        invalid.add(Integer.valueOf(field.lenient));
+        found = null;
+      } else if (problem >= 0 && (before < 0 || problem < before)) {
+        return found;
+      }
+      problem = before;
+      path = where;
+      said = what;
+      return found;
+    }
+
+    /** The value at the current token, in Spark's own representation; it is read to its end. */
+    private Object strict(Field field) throws IOException {
       JsonToken token = parser.currentToken();
       if (token == JsonToken.VALUE_NULL && !"variant".equals(field.kind)) {
         return null;
@@ -344,6 +386,9 @@ public final class JsonDecoder extends Decoder {
         case 'i': // integer
           if (token == JsonToken.VALUE_NUMBER_INT) {
             return whole(field);
+          }
+          if (token == JsonToken.VALUE_NUMBER_FLOAT && takesPoints) {
+            return integral(field);
           }
           return mismatch(field, "no whole number");
         case 'n': // number
@@ -481,6 +526,29 @@ public final class JsonDecoder extends Decoder {
       }
       note(RANGE, field, "a whole number beyond 64 bits");
       return null;
+    }
+
+    /** A whole number with a point or an exponent; its exponent may be any, so a double is first. */
+    private Object integral(Field field) throws IOException {
+      String written = parser.getText();
+      double near = parser.getDoubleValue();
+      if (near == 0 && isZero(written)) {
+        return Long.valueOf(0);
+      }
+      if (Double.isInfinite(near)) {
+        note(RANGE, field, "a whole number beyond 64 bits");
+        return null;
+      }
+      BigDecimal found = near == 0 ? null : new BigDecimal(written).stripTrailingZeros();
+      if (found == null || found.scale() > 0) {
+        return mismatch(field, "no whole number");
+      }
+      BigInteger exact = found.toBigInteger();
+      if (exact.bitLength() > 63) {
+        note(RANGE, field, "a whole number beyond 64 bits");
+        return null;
+      }
+      return Long.valueOf(exact.longValue());
     }
 
     private Object number(Field field) throws IOException {

@@ -83,6 +83,9 @@ public final class ProtobufDecoder extends Decoder {
     for (int i = 0; i < all.size(); i++) {
       Writer writer = new Writer((JsonNode) all.get(i));
       writers.put(Integer.valueOf(writer.id), writer);
+      for (int n = 0; n < lenient.length; n++) {
+        writer.message.beLenient(n, lenient[n]);
+      }
     }
   }
 
@@ -121,7 +124,7 @@ public final class ProtobufDecoder extends Decoder {
       // it is noted
     }
     if (reading.problem < 0) {
-      return good(found);
+      return good(found, reading.invalid);
     }
     return bad(CLASSES[reading.problem], reading.said);
   }
@@ -186,6 +189,18 @@ public final class ProtobufDecoder extends Decoder {
         }
       }
     }
+
+    /** Mark the field at the end of a path of columns. */
+    void beLenient(int number, int[] path) {
+      Message message = this;
+      for (int i = 0; i < path.length && message != null; i++) {
+        Field field = message.columns[path[i]];
+        if (field != null && i == path.length - 1) {
+          field.lenient = number;
+        }
+        message = field == null ? null : field.message;
+      }
+    }
   }
 
   /** A field of a writer's message. */
@@ -223,6 +238,9 @@ public final class ProtobufDecoder extends Decoder {
     final Message message;
 
     final boolean isWrapper;
+
+    /** Its number among the lenient places; -1 for none. */
+    int lenient = -1;
 
     Field(JsonNode read, int place, String message) {
       this.place = place;
@@ -278,10 +296,14 @@ public final class ProtobufDecoder extends Decoder {
     final Object[] found;
     final boolean[] seen;
 
+    /** Which lenient fields were given what they cannot hold. */
+    final boolean[] invalid;
+
     State(Message message) {
       this.message = message;
       this.found = new Object[message.fields.length];
       this.seen = new boolean[message.fields.length];
+      this.invalid = new boolean[message.fields.length];
     }
   }
 
@@ -297,6 +319,9 @@ public final class ProtobufDecoder extends Decoder {
 
     int problem = -1;
     String said;
+
+    /** Numbers of the lenient places that hold nothing; null for none. */
+    List invalid;
 
     Reading(byte[] data, Writer writer) {
       this.data = data;
@@ -378,15 +403,39 @@ public final class ProtobufDecoder extends Decoder {
         Field field = into == null ? null : (Field) into.message.byNumber.get(Integer.valueOf(number));
         if (field == null) {
           skip(number, wire, end, depth);
-        } else if (wire == field.wire) {
-          value(field, into, number, end, depth);
-        } else if (field.isPackable && wire == LENGTH) {
-          packed(field, into, end);
+        } else if (field.lenient < 0) {
+          read(field, into, number, wire, end, depth);
         } else {
-          note(MISMATCH, field.path + ": a field in the encoding of another type");
-          skip(number, wire, end, depth);
+          int before = problem;
+          String what = said;
+          problem = -1;
+          read(field, into, number, wire, end, depth);
+          if (settled(before, what)) {
+            into.invalid[field.place] = true;
+          }
         }
       }
+    }
+
+    private void read(Field field, State into, int number, int wire, int end, int depth) {
+      if (wire == field.wire) {
+        value(field, into, number, end, depth);
+      } else if (field.isPackable && wire == LENGTH) {
+        packed(field, into, end);
+      } else {
+        note(MISMATCH, field.path + ": a field in the encoding of another type");
+        skip(number, wire, end, depth);
+      }
+    }
+
+    /** Whether a lenient field was given what it cannot hold; what else is wrong stays noted. */
+    private boolean settled(int before, String what) {
+      boolean isInvalid = problem == RANGE;
+      if (isInvalid || problem < 0 || before >= 0 && before <= problem) {
+        problem = before;
+        said = what;
+      }
+      return isInvalid;
     }
 
     private void skip(int number, int wire, int end, int depth) {
@@ -440,6 +489,7 @@ public final class ProtobufDecoder extends Decoder {
         if (all[i].oneof == field.oneof && i != field.place) {
           into.found[i] = null;
           into.seen[i] = false;
+          into.invalid[i] = false;
         }
       }
     }
@@ -621,9 +671,26 @@ public final class ProtobufDecoder extends Decoder {
       Field[] columns = state.message.columns;
       Object[] made = new Object[columns.length];
       for (int i = 0; i < made.length; i++) {
-        made[i] = columns[i] == null ? null : column(columns[i], state.found[columns[i].place]);
+        if (columns[i] != null && columns[i].lenient >= 0) {
+          made[i] = lenient(columns[i], state);
+        } else {
+          made[i] = columns[i] == null ? null : column(columns[i], state.found[columns[i].place]);
+        }
       }
       return new GenericInternalRow(made);
+    }
+
+    private Object lenient(Field field, State state) {
+      int before = problem;
+      String what = said;
+      problem = -1;
+      Object found = column(field, state.found[field.place]);
+      if (settled(before, what) || state.invalid[field.place]) {
+        invalid = invalid == null ? new ArrayList() : invalid;
+        invalid.add(Integer.valueOf(field.lenient));
+        return null;
+      }
+      return found;
     }
 
     private Object column(Field field, Object found) {
