@@ -2,7 +2,8 @@
 
 The five bytes before a value name its schema, and so its type. Raw rows are filtered by them before
 anything is decoded, and each type is decoded by a pass of its own, as if it were alone. The first
-of these passes counts what is of no type as well. Then one pass writes the bad rows of all.
+of these passes counts what is of no type as well; where there is something, a pass looks at that.
+Then one pass writes the bad rows of all.
 """
 
 from __future__ import annotations
@@ -51,18 +52,16 @@ def write_types(raw: DataFrame, job: DecodeJob) -> DecodeResult:
         return new
     plan, step = job.plan, step_of(job.plan)
     known = [name for name in job.types if _ids(plan, name)]
-    others = raw.transform(_unframed(plan))
-    metrics, seen = _counts(step), Observation("routed")
-    watched = others.observe(seen, *metrics).select(raw.columns)
-    done = {}
-    told = None
+    done: dict[str, Mapping[str, Any]] = {}
+    told: Mapping[str, Any] = {}
+    metrics, seen = _counts(plan), Observation("routed")
     for name in known:
-        rows = watched if told is None else raw
+        rows = raw if told else raw.observe(seen, *metrics)
         done[name] = write_typed(rows.transform(_of(plan, name)), job.of_type(name), step)
-        told = told or observed(seen, others, metrics)
+        told = told or _looked_at(raw, plan, observed(seen, raw, metrics), step)
         if (told["new"] or done[name]["new"]) and not job.is_last_round:
             return new_schemas(raw, plan)
-    told = told or others.agg(*metrics).collect()[0].asDict()
+    told = told or _looked_at(raw, plan, raw.agg(*metrics).collect()[0].asDict(), step)
     if told["new"] and not job.is_last_round:
         return new_schemas(raw, plan)
     result = _counted(plan, told, done)
@@ -78,7 +77,7 @@ def write_types(raw: DataFrame, job: DecodeJob) -> DecodeResult:
     if not plan.is_again:
         return result
     judged = {name: (_piece(raw, plan, name).judged, job.of_type(name)) for name in job.types}
-    every = [*(rows for rows, _ in judged.values()), others]
+    every = [*(rows for rows, _ in judged.values()), _piece(raw, plan, "").judged]
     return compared(result, judged, every, job)
 
 
@@ -108,7 +107,7 @@ def _counted(
 def _piece(raw: DataFrame, plan: DecodePlan, name: str) -> Bad:
     """The records of a type, judged; without a name those of none, and what tells their type."""
     if not name:
-        return Bad(raw.transform(_unframed(plan)), plan)
+        return Bad(raw.filter(_is_other(plan)).transform(_unframed(plan)), plan)
     of_type = plan.of_type(name)
     judged = raw.transform(_of(plan, name)).transform(judge(of_type))
     return Bad(judged, of_type, f"{name}.")
@@ -125,23 +124,45 @@ def _ids(plan: DecodePlan, name: str) -> Sequence[int]:
 
 def _of(plan: DecodePlan, name: str) -> Transform:
     """The records of a type, by the bytes before their values."""
-    heads = [F.lit(b"\0" + n.to_bytes(4, "big")) for n in _ids(plan, name)]
-    is_of = F.substring("value", 1, 5).isin(*heads) if heads else F.lit(False)
+    is_of = _begins(_ids(plan, name))
     return lambda rows: rows.filter(is_of)
 
 
+def _begins(ids: Sequence[int]) -> Column:
+    """Whether a value begins with one of these ids; null where there is no value."""
+    heads = [F.lit(b"\0" + n.to_bytes(4, "big")) for n in ids]
+    return F.substring("value", 1, 5).isin(*heads) if heads else F.lit(False)
+
+
+def _is_other(plan: DecodePlan) -> Column:
+    """Whether a record has a value, and no type claims it."""
+    own = [w.schema_id for w in _values(plan).writers]
+    return F.coalesce(~_begins(own), F.lit(False)) & F.col("value").isNotNull()
+
+
 def _unframed(plan: DecodePlan) -> Transform:
-    """Judge what tells a record's type; a record of a type is good."""
+    """Judge what tells a record's type, where no type claims it: it is bad, or its id is new."""
     part = _values(plan)
     return lambda rows: unframe(rows, part).drop(PAYLOAD).withColumn(PART, F.lit(part.part))
 
 
-def _counts(step: int) -> list[Column]:
-    is_bad = F.col(ERROR_CLASS).isNotNull()
+def _counts(plan: DecodePlan) -> list[Column]:
     return [
         F.count(F.lit(1)).alias("rows"),
         F.count_if(F.col("value").isNull()).alias("tombstones"),
-        F.count_if(F.col(IS_NEW)).alias("new"),
-        F.count_if(is_bad).alias("bad"),
-        place_of(is_bad, step).alias("places"),
+        F.count_if(_is_other(plan)).alias("bad"),
     ]
+
+
+def _looked_at(
+    raw: DataFrame, plan: DecodePlan, counts: Mapping[str, Any], step: int
+) -> Mapping[str, Any]:
+    """The counts, with how many of the records of no type have new ids, and where they all are."""
+    if not counts["bad"]:
+        return {**counts, "new": 0}
+    is_bad = F.col(ERROR_CLASS).isNotNull()
+    others = _piece(raw, plan, "").judged
+    looked = others.agg(
+        F.count_if(F.col(IS_NEW)).alias("new"), place_of(is_bad, step).alias("places")
+    )
+    return {**counts, **looked.collect()[0].asDict()}
