@@ -12,14 +12,14 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from tests.worlds.build import ID
 from tideline.errors import BadInput
-from tideline.model.decoding import OF_ENVELOPE, UNAVAILABLE
+from tideline.model.decoding import INVALID, OF_ENVELOPE, UNAVAILABLE
 from tideline.model.offsets import CoordinateRange
 from tideline.rules.maintenance import plan_merges
 from tideline.table.columns import columns_of
 from tideline.table.maintained_table import MaintainedTable
 from tideline.table.schema import COMPACTION_ID, TYPED_COLUMNS, TableChange, delta_fields
 
-_CHOSEN = ("headers", UNAVAILABLE, *OF_ENVELOPE)
+_CHOSEN = ("headers", UNAVAILABLE, INVALID, *OF_ENVELOPE)
 COLUMNS = {name: kind for name, kind in TYPED_COLUMNS.items() if name not in _CHOSEN}
 """As they come, where nobody chooses."""
 
