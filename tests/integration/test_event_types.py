@@ -143,7 +143,7 @@ def test_a_type_that_has_ended_keeps_its_table(lake):
     assert places(lake) == {"created": [0, 5], "paid": [1, 4], "bad": [(3, "other_type")]}
 
 
-@pytest.mark.parametrize("left", [[CREATED], [CREATED, PAID | {"type": "payed"}]])
+@pytest.mark.parametrize("left", [[CREATED], [CREATED, PAID | {"type": "bought"}]])
 def test_a_type_that_has_a_table_stays_in_the_file(lake, left):
     """Taken out, or called otherwise, its rows would be nobody's."""
     types(lake, *left)

@@ -45,8 +45,7 @@ def write_types(raw: DataFrame, job: DecodeJob) -> DecodeResult:
     Returns:
         As `write_decoded`.
 
-    Raises:
-        BadInput, VerificationFailed: As `write_decoded`.
+    `refuse_rules`, `write_typed` and `with_quarantine` say what they refuse.
     """
     if new := refuse_rules(raw, job):
         return new

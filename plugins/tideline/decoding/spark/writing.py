@@ -105,10 +105,7 @@ def write_decoded(raw: DataFrame, job: DecodeJob) -> DecodeResult:
     Returns:
         The counts; or ids that the plan does not name, and then nothing else.
 
-    Raises:
-        BadInput: The stream's own function cannot be used, or a condition of its expectations.
-        VerificationFailed: It has dropped or added rows; or the two passes have not found the same
-            bad rows.
+    `refuse_rules`, `write_typed` and `with_quarantine` say what they refuse.
     """
     if new := refuse_rules(raw, job):
         return new
@@ -148,8 +145,7 @@ def write_typed(raw: DataFrame, job: DecodeJob, step: int) -> Mapping[str, Any]:
     Returns:
         How many rows are `good`, `bad`, `new`, and so on; and where the bad ones are.
 
-    Raises:
-        BadInput, VerificationFailed: As `write_decoded`.
+    `own_transform` and `refuse_other_rows` say what they refuse.
     """
     is_bad = F.col(ERROR_CLASS).isNotNull()
     judged = raw.transform(for_typed(job.plan)).transform(judge(job.plan))
