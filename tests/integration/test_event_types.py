@@ -8,6 +8,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from tests.worlds.decoded_lake import DecodedLake, FakeDecoder, value_of
+from tideline.contract.events import build_decoded_event
 from tideline.decoding import execution
 from tideline.errors import BadInput, DecodingHalted, RegistryAway, ServiceAway, VerificationFailed
 from tideline.model.decoding import OTHER_TYPES
@@ -82,6 +83,11 @@ def test_each_type_has_a_table_of_its_own(lake, caplog):
     record = lake.ledger.find_decoding("one")
     assert [(t.name, t.rows) for t in record.by_type] == [("created", 1), ("paid", 1)]
     assert (record.decoded, record.quarantined, record.tombstones) == (2, 1, 1)
+    events = [build_decoded_event(record, name) for name in ("created", "paid", "")]
+    assert [event.decoded for event in events] == [1, 1, 2]
+    assert [event.table_version for event in events[:2]] == [
+        t.table_version for t in record.by_type
+    ]
     state = lake.ledger.read().decoding
     assert state.types == ("created", "paid")
     assert [*state.known_tables] == ["created", "paid", "quarantine"]
