@@ -468,3 +468,18 @@ def test_keys_are_looked_for_in_each_types_table(lake):
         assert {
             text.split("of ")[-1].split(":")[0].rpartition("/")[2] for text in found.unasked
         } == has
+
+
+def test_a_type_without_a_table_yet_is_no_trouble(lake):
+    """Nothing was decoded since it was added: who audits, erases or redrives goes on."""
+    types(lake, CREATED, PAID, {"type": "moved", "subject": "moved-value"})
+    assert is_clean(lake)
+    run = lake.run("erase")
+    former, _ = open_former(run)
+    state = lake.ledger.update(lambda s: s.with_secret("00"))
+    asked = AskedKeys(({"note": "7"},), (b"nobody's",))
+    found = find_records(run, asked.spelled(run, former), asked, state, former)
+    assert found.ranges == ()
+    assert lake.decodes("two") is None
+    assert lake.decodes("one").plan.run_id == "one"
+    assert is_clean(lake)
