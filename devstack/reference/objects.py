@@ -38,7 +38,8 @@ def type_of(value: Schema) -> str:
     if value["type"] == "array":
         return f"list of {type_of(value['items'])}" if "items" in value else "empty list"
     if value["type"] == "object":
-        return f"{{name: {type_of(value['additionalProperties'])}}}"
+        of = value["additionalProperties"]
+        return "any object" if of is True else f"{{name: {type_of(of)}}}"
     return _scalar(value)
 
 

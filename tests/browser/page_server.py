@@ -52,12 +52,20 @@ class _Handler(BaseHTTPRequestHandler):
             self._api(address.path.removeprefix(_API), query)
         elif address.path.startswith("/tideline/"):
             self._file(address.path.removeprefix("/tideline/").removeprefix("assets/"))
+        elif address.path == "/api/v2/dags":
+            found = self.world.paused if "paused" in query else self.world.failed
+            page = sorted(found)[int(query["offset"]) :][: int(query["limit"])]
+            self._json(200, {"dags": [{"dag_id": d} for d in page], "total_entries": len(found)})
+        elif "/logs/" in address.path:
+            self._json(200, {"content": self.world.log})
         elif address.path.endswith("/taskInstances"):
             self._json(200, {"task_instances": self.world.tasks})
         elif address.path.endswith("/dagRuns"):
             self._json(200, {"dag_runs": self.world.airflows})
         elif "/dagRuns/" in address.path:
             self._json(200, {"state": self.world.sent_state})
+        elif address.path.startswith("/api/v2/dags/"):
+            self._json(200, {"is_paused": address.path.split("/")[4] in self.world.paused})
         elif address.path == "/host":
             asked = address.query.partition("page=")[2]
             host = _HOST.format(theme=query["theme"], sandbox=SANDBOX, query=asked)

@@ -9,13 +9,18 @@ from tideline.contract.page import (
     Action,
     Choice,
     Day,
+    Hour,
     IncidentPage,
     ListedStream,
     Look,
+    Pace,
     PageRun,
+    Quarantine,
+    QuarantinedRecord,
     RunPage,
     StreamList,
     StreamPage,
+    Trigger,
 )
 from tideline.contract.shapes import (
     CurrentStatus,
@@ -80,6 +85,7 @@ def status(name, state, **facts):
         "problem": None,
         "oldest_unread_at": None,
         "headroom_seconds": None,
+        "headroom_estimated": False,
         "last_run": run_of(9),
         "last_landed_version": 4_811,
         "open_incidents": 0,
@@ -97,6 +103,7 @@ def listed(name, found, rng=None, level=2_000_000, **facts):
     rng = rng or random.Random(name)
     known = {
         "stream": name,
+        "dag_id": name,
         "topics": name,
         "fleet": None,
         "table": f"s3a://lake/raw/{name}",
@@ -144,7 +151,8 @@ def many(number):
             facts = {"last_run": run_of(rng.randint(1, 70))}
             facts["last_landed_version"] = rng.randint(3, 9_000)
             found.append(status(name, "up_to_date", **facts))
-        found[-1] = listed(name, found[-1], rng, level)
+        held = found[-1].model_copy(update={"in_quarantine": at * 37 % 11 if at % 9 == 1 else 0})
+        found[-1] = listed(name, held, rng, level)
     return sorted(found, key=lambda one: one.stream)
 
 
@@ -271,6 +279,7 @@ def runs(number, dag="orders"):
                 offsets=36_000 if ranges else 0,
                 rows=36_000 if kind == "done" else None,
                 table_version=4_811 - at if kind == "done" else None,
+                finishes=None,
                 by="dana" if lane == "backfill" else None,
                 ranges=ranges,
                 updated_at=ago(minutes=10 * at + 1),
@@ -280,6 +289,44 @@ def runs(number, dag="orders"):
             )
         )
     return RunPage(runs=tuple(found), more=True)
+
+
+def quarantine():
+    """Records of two error classes."""
+    texts = {"framing": "value: 3 bytes; a frame has 5 and more", "unknown_schema": "id 41"}
+    return Quarantine(
+        classes={"framing": 1_204, "unknown_schema": 7},
+        sample=[
+            QuarantinedRecord(
+                topic="orders",
+                partition=n,
+                offset=4_100_000 + n,
+                part="value",
+                error_class=kind,
+                error=text,
+            )
+            for n, (kind, text) in enumerate(texts.items())
+        ],
+        counted=1_211,
+        more=False,
+    )
+
+
+def pace():
+    """Lag that shrinks over a day, and the outlook."""
+    hour = now().replace(minute=0, second=0)
+    hours = [
+        Hour(
+            begins_at=hour - timedelta(hours=back),
+            runs=6,
+            rows=216_000,
+            unread=1_200_000 + 90_000 * back,
+            seconds=47.0 + back % 5 * 9,
+        )
+        for back in range(23, -1, -1)
+        if back != 9
+    ]
+    return Pace(hours=hours, caught_up_at=now() + timedelta(hours=14.5), grows=False)
 
 
 def actions(name):
@@ -295,20 +342,36 @@ def actions(name):
         incident="incident-31",
     )
     return answer, *(
-        Action(title=title, url=url, fill=fill and json.dumps(fill), note=note)
-        for title, url, fill, note in (
-            ("Land what is new", to, None, "Trigger, single run"),
+        Action(title=title, url=url, fill=fill and json.dumps(fill), note=note, trigger=trigger)
+        for title, url, fill, note, trigger in (
+            ("Run now", to, None, "Lands what is new", Trigger(dag_id=name, conf={})),
             (
-                "Land offsets that were passed over",
+                "Backfill a window of time",
                 to,
-                [passed],
-                "Trigger, single run: paste this into ranges",
+                None,
+                "In Airflow: Trigger, Backfill. Each run reads the window of its data interval",
+                None,
             ),
             (
-                "Rewind to after the newest run",
+                "Backfill skipped offsets",
+                to,
+                [passed],
+                "Lands these offsets, which no run has landed",
+                Trigger(dag_id=name, conf={"ranges": [passed]}),
+            ),
+            (
+                "Rewind",
                 "dags/tideline_rewind",
                 {"stream": name, "to_run": run_of(13), "reason": "", "confirm": name},
-                "Trigger; to_run is the last run to keep. Rows of later runs are removed",
+                "In Airflow: Trigger. to_run is the last run to keep; rows of later runs go",
+                None,
+            ),
+            (
+                "Audit",
+                "dags/tideline_audit",
+                None,
+                "Compares ledger, table and brokers; changes nothing",
+                Trigger(dag_id="tideline_audit", conf={"stream": name}),
             ),
         )
     )
@@ -343,6 +406,9 @@ class World:
         self.refused = {}  # path -> (status, error, message)
         self.tasks = _TASKS
         self.airflows = []  # what Airflow says of runs
+        self.paused = set()  # Dags
+        self.failed = set()  # Dags whose last run has failed
+        self.log = []  # of every task
         self.sent = []  # what the page has had Airflow run
         self.taken = (200, {"dag_run_id": "sent", "state": "queued"})
         self.sent_state = "success"
@@ -350,6 +416,7 @@ class World:
         self.partitions = partitions_of("orders")
         self.page = self.orders()
         self.closed = closed()
+        self.quarantine = quarantine()
         self.answered = {}  # (topic, partition, offset) -> Explained
 
     def orders(self, **facts):
@@ -359,6 +426,7 @@ class World:
             offset_lag=1_297_600,
             open_incidents=1,
             undecoded=18_200,
+            in_quarantine=1_211,
             expectations={"amount_positive": 12, "known_customer": 3, "has_day": 0},
             current=CurrentStatus(
                 rows=5_120_400,
@@ -375,7 +443,6 @@ class World:
         known |= {
             "refreshing": False,
             "schedule": "*/10 * * * *",
-            "dag_id": "orders",
             "cluster_id": "MkU3OEVBNTcwNTJENDM2Qg",
             "table_version": 4_811,
             "incidents": (at_stake(),),
@@ -397,6 +464,10 @@ class World:
                 return partition_page(self.partitions, query, self.refreshing)
             case ["runs"]:
                 return runs(int(query.get("count", 20)))
+            case ["quarantine"]:
+                return self.quarantine
+            case ["pace"]:
+                return pace()
             case ["incidents"]:
                 return IncidentPage(incidents=(*self.page.incidents, *self.closed), more=False)
             case ["records", topic, partition, offset]:
@@ -410,6 +481,7 @@ _TASKS = [
         "duration": seconds,
         "state": "success",
         "try_number": tries,
+        "map_index": -1,
         "start_date": f"2026-01-01T00:00:{at:02d}Z",
     }
     for at, (task, seconds, tries) in enumerate(

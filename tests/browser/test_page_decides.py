@@ -65,9 +65,26 @@ def test_a_refresh_keeps_what_is_written_and_the_decision_is_shown(visitor, halt
     halted.page = halted.orders(incidents=(first.model_copy(update=decided), *others))
     visitor.refreshed(page)
     expect(card(page)).to_contain_text("accept_loss by ann")
-    told = "Decided; waits for a run. The next scheduled run carries the decision out"
-    expect(card(page)).to_contain_text(f"{told}; or trigger one: orders")
+    told = "Decided, waits for a run. The next scheduled run carries the decision out."
+    expect(card(page)).to_contain_text(told)
     expect(card(page).locator("form")).to_have_count(0)
+
+
+def test_a_decision_is_carried_out_at_once(visitor, halted):
+    """A button has Airflow run the stream's Dag; what came of it is said, with a way to the run."""
+    first = halted.page.incidents[0].model_copy(update={"decision": "accept_loss"})
+    status = halted.page.status.model_copy(update={"state": "decided"})
+    halted.page = halted.orders(incidents=(first,), status=status)
+    page = visitor.stream()
+    expect(page.locator(".headline")).to_contain_text("decided, waits for a run")
+    card(page).get_by_role("button", name="Run now").click()
+    expect(card(page)).to_contain_text("The run has ended well.")
+    assert halted.sent == [("/api/v2/dags/orders/dagRuns", {"conf": {}, "logical_date": None})]
+    link = card(page).get_by_role("link", name="This run")
+    assert link.get_attribute("href").endswith("/dags/orders/runs/sent")
+    halted.paused = {"orders"}
+    visitor.refreshed(page)
+    expect(card(page)).to_contain_text("The Dag is paused: unpause it, else no run begins.")
 
 
 def test_like_incidents_are_answered_together(visitor, halted):

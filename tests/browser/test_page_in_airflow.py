@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from devstack.airflow_harness import started
+from devstack.airflow_harness import started, states
 
 pytestmark = pytest.mark.slow
 
@@ -33,3 +33,21 @@ def test_from_the_navigation_and_from_the_dag(harness, client, stack, page, shot
     expect(own.locator("#coverage")).to_be_visible()
     expect(own.get_by_text("lands").first).to_be_visible()
     page.screenshot(path=shots / "page-on-a-dag.png")
+
+
+def test_a_run_with_nothing_to_read_does_not_look_broken(harness, client, stack, page, shots):
+    """Its tasks are skipped, and the grid shows two green squares: the plan, and the group."""
+    harness.create(partitions=1)
+    started(harness, client, "idle", schedule=None)
+    client.trigger("idle", "nothing")
+    assert client.wait_for_run("idle", "nothing") == "success"
+    assert sorted(states(client, "idle", "nothing").values()) == ["skipped"] * 4 + ["success"] * 2
+    page.goto(f"{stack.airflow.url}/dags/idle")
+    expect(page.get_by_text("land", exact=True).first).to_be_visible()
+    expect(page.get_by_text("ingest_ranges")).to_have_count(0)
+    page.screenshot(path=shots / "grid-of-an-idle-run.png")
+    links = page.locator("a[href*='/runs/nothing/']")
+    expect(links).to_have_count(2)
+    page.get_by_text("land", exact=True).first.click()
+    expect(page.get_by_text("ingest_ranges").first).to_be_visible()
+    page.screenshot(path=shots / "grid-of-an-idle-run-open.png")

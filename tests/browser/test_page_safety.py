@@ -123,7 +123,7 @@ def test_services_away(visitor, world):
 def test_links_leave_the_frame(visitor, apart):
     """Airflow's frame allows neither windows nor its host's navigation; links work all the same."""
     page = visitor.open("?theme=dark&page=?stream=orders", path="/host")
-    link = page.frame_locator("iframe").get_by_role("link", name="Land what is new")
+    link = page.frame_locator("iframe").get_by_role("link", name="Backfill a window of time")
     if apart:
         with page.context.expect_page() as opened:
             link.click(modifiers=["Control"])

@@ -226,13 +226,36 @@ def test_ways_to_airflow(visitor):
     """Each way leads to Airflow's own form; its values can be copied."""
     page = visitor.stream()
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page.get_by_role("button", name="Copy the values: Land offsets that were passed over").click()
+    page.get_by_role("button", name="Copy the values: Backfill skipped offsets").click()
     expect(page.locator("#live")).to_have_text("copied")
     copied = json.loads(page.evaluate("navigator.clipboard.readText()"))
     (passed,) = copied
     assert (passed["start_offset"], passed["end_offset"]) == (3_300_000, 3_420_000)
-    link = page.get_by_role("link", name="Land what is new")
+    link = page.get_by_role("link", name="Backfill a window of time")
     assert link.get_attribute("href") == f"{visitor.root}/dags/orders"
+
+
+def test_what_is_in_quarantine(visitor):
+    """A fact leads to the classes and to some records; of what they hold, nothing is shown."""
+    page = visitor.stream()
+    page.locator("#facts").get_by_role("link", name="1,211").click()
+    part = page.locator("#quarantine")
+    expect(part.locator(".classes li")).to_have_text(["framing 1,204", "unknown_schema 7"])
+    first = part.locator("tbody tr").first
+    expect(first).to_contain_text("orders-0 @ 4,100,000")
+    expect(first).to_contain_text("3 bytes; a frame has 5 and more")
+
+
+def test_lag_and_duration_by_hour(visitor):
+    """A bar for each hour that has runs, an axis in hours with a zone, and what the pace means."""
+    page = visitor.stream()
+    charts = page.locator("figure.pace")
+    expect(charts).to_have_count(2)
+    assert [charts.nth(n).locator("rect").count() for n in (0, 1)] == [23, 23]
+    axis = charts.first.locator(".axis")
+    expect(axis.last).to_contain_text("now (UTC)")
+    assert axis.first.inner_text().split() == ["3.3", "M", "0"]
+    expect(page.locator("#facts")).to_contain_text("caught up in 14 h at this pace")
 
 
 @pytest.mark.parametrize("width", [360, 390, 900])

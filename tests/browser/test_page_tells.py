@@ -1,5 +1,7 @@
 """Nothing that matters is left out, called by a wrong word, or cut off."""
 
+from urllib.parse import unquote
+
 import pytest
 from playwright.sync_api import expect
 
@@ -59,6 +61,58 @@ def test_how_long_a_run_waited_for_its_slot_is_said(visitor, world):
     details = page.locator(".rundetails")
     expect(details.first).to_contain_text("waited 1 min 37 s for it")
     expect(details.nth(1)).not_to_contain_text("waited")
+
+
+def test_a_failed_run_says_why(visitor, world):
+    """The last error stands on the page, beside the way to the task's log."""
+    failed = runs(3).runs[2]
+    world.airflows = [airflows(failed.run_id, "failed", ago(minutes=2))]
+    world.log = [
+        {"event": "task begins", "level": "info"},
+        {
+            "event": "Task failed with exception",
+            "level": "error",
+            "error_detail": [{"exc_type": "X", "exc_value": "table orders: no space is left"}],
+        },
+    ]
+    world.tasks = [{**world.tasks[3], "state": "failed"}]
+    world.page = world.orders(incidents=(), status=status("orders", "behind", offset_lag=7))
+    page = visitor.stream()
+    fact = page.locator("#facts > .body > dl > .fact").filter(has_text="Last run")
+    expect(fact).to_contain_text("table orders: no space is left")
+    log = f"/runs/{failed.run_id}/tasks/ingest_ranges?try_number=2"
+    link = fact.get_by_role("link", name="failed in ingest_ranges")
+    assert unquote(link.get_attribute("href")).endswith(log)
+    expect(page.locator(".headline")).to_contain_text("last run failed")
+    page.locator(".opener").nth(2).click()
+    expect(page.locator(".steps")).to_contain_text("no space is left")
+    step = page.locator(".steps").get_by_role("link", name="ingest_ranges")
+    assert unquote(step.get_attribute("href")).endswith(log)
+    world.paused = {"orders"}
+    visitor.refreshed(page)
+    expect(page.locator(".headline")).to_contain_text("paused")
+    expect(page.locator("#facts > .body > dl")).to_contain_text("no run begins")
+
+
+def test_a_run_that_finished_another_ones_plan_says_so(visitor, world, monkeypatch):
+    """Rows count once: in the run whose plan it was."""
+    owner, other = runs(3).runs[1:]
+    finisher = other.model_copy(
+        update={"finishes": owner.run_id, "offsets": None, "rows": None, "table_version": None}
+    )
+    answer = type(world).answer
+
+    def answered(self, parts, query):
+        found = answer(self, parts, query)
+        both = {"runs": (finisher, owner)}
+        return found.model_copy(update=both) if parts[2:] == ["runs"] else found
+
+    monkeypatch.setattr(type(world), "answer", answered)
+    page = visitor.stream()
+    first = page.locator(".runs tbody tr").first
+    expect(first).to_contain_text("finished the plan of")
+    assert first.locator("td.rows").inner_text() == "\u2013"
+    assert page.locator(".runs tbody tr").nth(1).locator("td.rows").inner_text() == "36,000"
 
 
 def test_a_run_that_halts_is_not_called_a_proposal(visitor, world, monkeypatch):
@@ -122,10 +176,10 @@ def test_one_day_is_no_curve(visitor, world):
     up = status("new", "up_to_date", last_run=run_of(3))
     world.streams = [listed("new", up, days=(today,)), listed("old", up)]
     page = visitor.streams()
-    fresh = page.get_by_role("row").filter(has_text="new →")
+    fresh = page.get_by_role("row").filter(has_text="lake/raw/new")
     expect(fresh).to_contain_text("1.2 k rows")
     assert fresh.locator("svg").count() == 0
-    assert page.get_by_role("row").filter(has_text="old →").locator("svg").count() == 1
+    assert page.get_by_role("row").filter(has_text="lake/raw/old").locator("svg").count() == 1
 
 
 @pytest.mark.parametrize(

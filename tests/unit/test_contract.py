@@ -221,6 +221,15 @@ def test_an_error():
     assert data["problems"] == [problem]
 
 
+def test_rows_of_a_plan_that_another_run_has_finished_count_once():
+    """They stand at the run whose plan it was."""
+    own = building.build_summary(DONE)
+    other = building.build_summary(replace(DONE, run_id="later", finishes=DONE.run_id))
+    assert (own.finishes, own.rows is None) == (None, False)
+    assert (other.finishes, other.plan_id) == (DONE.run_id, own.plan_id)
+    assert (other.offsets, other.rows, other.table_version) == (None, None, None)
+
+
 def test_a_plan():
     dry_run = SimpleNamespace(
         proposal=SimpleNamespace(

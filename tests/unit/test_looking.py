@@ -186,7 +186,7 @@ def status(state=HEAD, incidents=(), ends=None, decoding=DECODED, folding=EMPTY,
         (HEAD, (), {PLACE: 101}, "behind"),
         (HEAD, (OPEN,), {PLACE: 100}, "halted"),
         (HEAD, (replace(OPEN, asked_in="run-1"),), {PLACE: 100}, "waiting"),
-        (HEAD, (replace(CLOSED, closed_at=None),), {PLACE: 100}, "up_to_date"),
+        (HEAD, (replace(CLOSED, closed_at=None),), {PLACE: 100}, "decided"),
         (head(), (OPEN,), None, "halted"),
     ],
 )
@@ -250,11 +250,31 @@ def test_a_topic_that_does_not_answer_is_not_called_measured(said, problem):
 
 
 def test_records_that_are_gone_before_they_were_read_are_told():
-    """The next run will find them lost; until then nothing else says so."""
+    """The next run will find them lost; until then nothing else says so, and nothing is left."""
     state, expired = head(position(100)), observation(topic(seen(130, 150)))
     stand = standings(state, expired, "read_committed")
     why = doubt(["orders"], state, stand, expired, is_newer=True)
     assert why == "topic orders: partition 0: the log starts at 130, above the next offset 100"
+    measured = (Headroom("orders", 0, 130, NOW, 7_200_000),)
+    for known in (state, replace(state, headroom=measured)):
+        stand = standings(known, expired, "read_committed")
+        found = summarize("orders", known, DECODED, Folding(), (), stand, why, NOW)
+        assert (found.headroom_seconds, found.headroom_estimated) == (0, False)
+
+
+def test_headroom_is_estimated_where_no_run_has_measured_it():
+    """Of a stream whose Dag is paused, nobody else says when retention reaches it."""
+    state, log = head(position(100)), observation(topic(seen(0, 150)))
+    guess = (Headroom("orders", 0, 100, NOW, 7_200_000),)
+    stand = standings(state, log, "read_committed", guess)
+    found = summarize("orders", state, DECODED, Folding(), (), stand, None, NOW)
+    assert (found.headroom_seconds, found.headroom_estimated) == (7_200, True)
+    run = (Headroom("orders", 0, 100, NOW, 3_600_000),)
+    stand = standings(replace(state, headroom=run), log, "read_committed", guess)
+    found = summarize(
+        "orders", replace(state, headroom=run), DECODED, Folding(), (), stand, None, NOW
+    )
+    assert (found.headroom_seconds, found.headroom_estimated) == (3_600, False)
 
 
 def test_what_a_backfill_has_landed_past_the_position_is_not_gone():
@@ -311,7 +331,10 @@ def test_the_least_headroom_and_the_oldest_record_count():
     """They are of what is unread."""
     written = [NOW - timedelta(hours=h) for h in (1, 3)]
     rooms = tuple(Headroom("orders", n, 5, at, 7_200_000) for n, at in enumerate(written))
-    state = replace(HEAD, headroom=rooms, commits=(KnownCommit(8, 1, "plan-2", "new"),))
+    both = (*HEAD.positions, position(5, partition=1))
+    state = replace(
+        HEAD, positions=both, headroom=rooms, commits=(KnownCommit(8, 1, "plan-2", "new"),)
+    )
     found = status(state, ends={PLACE: 101})
     assert (found.oldest_unread_at, found.headroom_seconds) == (written[1], -3600)
     assert (found.last_run, found.last_landed_version, found.undecoded) == ("new", 8, 30)

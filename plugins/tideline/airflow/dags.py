@@ -18,6 +18,7 @@ from airflow.sdk import DAG, BaseOperator, Param, get_parsing_context
 
 from tideline.airflow import operations
 from tideline.airflow import stream_dags as streams
+from tideline.airflow.forms import links
 from tideline.model.verdicts import VERDICTS, valid_choices
 
 
@@ -81,8 +82,8 @@ def _operation_dag(dag_id: str, operation: Operation, folder: str | Path | None)
         schedule=None,
         catchup=False,
         tags=("tideline", "operations"),
-        params={"stream": _text("The stream's name."), **operation.form},
-        doc_md=operation.notes,
+        params={"stream": _text("Stream", "The name of the stream."), **operation.form},
+        doc_md=f"{operation.notes.rstrip()}\n\n{links()}\n",
         # A further try is somebody's clear: no default of the site may hide that.
         default_args={"retries": 0},
         **operation.settings,
@@ -91,9 +92,22 @@ def _operation_dag(dag_id: str, operation: Operation, folder: str | Path | None)
     return dag
 
 
-def _text(description: str) -> Param:
+def _text(title: str, description: str) -> Param:
     """A field that has to be filled."""
-    return Param(type="string", minLength=1, description=description)
+    return Param(type="string", minLength=1, title=title, description=description)
+
+
+def _flag(
+    title: str, description: str, *, default: bool = False, section: str | None = None
+) -> Param:
+    more: dict[str, Any] = {} if section is None else {"section": section}
+    return Param(default, type="boolean", title=title, description=description, **more)
+
+
+_NOT_PAUSED = {"is_paused_upon_creation": False}
+"""For a Dag without a schedule: paused, it would keep a run waiting that the page has asked for."""
+_MORE = "More"
+"""A section of a form that is closed at first."""
 
 
 OPERATIONS: Mapping[str, Operation] = {
@@ -106,16 +120,16 @@ it out. The stream's page shows the incidents, what is at stake and what each ch
 this form in.
 """,
         form={
-            "incident": _text("Ids of open incidents, with commas between them."),
+            "incident": _text("Incidents", "Ids of open incidents, with commas between them."),
             "choice": Param(
                 type="string",
                 enum=sorted({c for kind in VERDICTS for c in valid_choices(kind)}),
-                description="fail leaves them open.",
+                title="Choice",
+                description="fail leaves the incidents open.",
             ),
-            "reason": _text("Why; kept in the ledger."),
+            "reason": _text("Reason", "Kept in the ledger."),
         },
-        # It has no schedule; paused, it would keep a decision waiting that the page has sent.
-        settings={"is_paused_upon_creation": False},
+        settings=_NOT_PAUSED,
     ),
     "tideline_audit": Operation(
         description="Compare a stream's ledger, table and broker",
@@ -126,9 +140,16 @@ With `buckets` Spark also reads all rows of as many buckets of the current table
 in turn, and folds their changes once more.
 """,
         form={
-            "buckets": Param(0, type="integer", minimum=0, description="0 reads no rows."),
+            "buckets": Param(
+                0,
+                type="integer",
+                minimum=0,
+                title="Buckets",
+                description="Of so many of the current table all rows are read; 0 for none.",
+            ),
         },
         arguments={"stream": "{{ params.stream }}", "form": operations.AUDIT_FORM},
+        settings=_NOT_PAUSED,
     ),
     "tideline_rewind": Operation(
         description="Put a stream's table and ledger back to the state after a run",
@@ -141,14 +162,14 @@ an interrupted rewind, clear the task, or trigger it once more where the stream 
 until then no other run of the stream starts.
 """,
         form={
-            "to_run": _text("The last run to keep."),
-            "reason": _text("Why; kept in the ledger."),
-            "accept_loss": Param(
-                False,
-                type="boolean",
-                description="Rewind although Kafka can no longer give back some of the rows.",
+            "to_run": _text(
+                "Last run to keep", "Its run id. The rows of all later runs are removed."
             ),
-            "confirm": _text("The stream's name once more."),
+            "reason": _text("Reason", "Kept in the ledger."),
+            "accept_loss": _flag(
+                "Accept the loss", "Rewind although Kafka can no longer give back some of the rows."
+            ),
+            "confirm": _text("Confirm", "The name of the stream once more."),
         },
         settings={"max_active_runs": 1},
     ),
@@ -162,29 +183,32 @@ names columns of the typed table. A key in the form would stay in Airflow's data
 time travel, and fails running readers.
 """,
         form={
-            "stream": _text("Names with commas between them, or patterns as orders-*."),
-            "keys_from": _text("The file with the keys, in the folder of TIDELINE_ERASE_KEYS."),
-            "reason": _text("Why, without a key; kept in the ledger."),
-            "plan": Param(True, type="boolean", description="Only look."),
-            "future": Param(False, type="boolean", description="Refuse later records as well."),
-            "now": Param(False, type="boolean", description="Delete older files at once."),
-            "quarantine_by_bytes": Param(
-                False, type="boolean", description="Also what only its bytes tell."
+            "stream": _text("Streams", "Names with commas between them, or patterns as orders-*."),
+            "keys_from": _text("File of keys", "In the folder of TIDELINE_ERASE_KEYS."),
+            "reason": _text("Reason", "Without a key; kept in the ledger."),
+            "plan": _flag("Plan only", "Say what would be erased; change nothing.", default=True),
+            "future": _flag("Future records", "Refuse later records as well.", section=_MORE),
+            "now": _flag("At once", "Delete older files at once.", section=_MORE),
+            "quarantine_by_bytes": _flag(
+                "Quarantine by bytes", "Also what only its bytes tell.", section=_MORE
             ),
-            "whole_keys": Param(
-                False,
-                type="boolean",
-                description="All changes of keys whose row would be older.",
+            "whole_keys": _flag(
+                "Whole keys", "All changes of keys whose row would be older.", section=_MORE
             ),
             "most": Param(
                 0.01,
                 type="number",
                 exclusiveMinimum=0,
                 maximum=1,
+                title="At most",
+                section=_MORE,
                 description="The share of a stream's rows that may be erased.",
             ),
             "confirm": Param(
-                None, type=["null", "string"], description="`stream` once more, if not `plan`."
+                None,
+                type=["null", "string"],
+                title="Confirm",
+                description="The streams once more, as above, unless only planned.",
             ),
         },
         settings={"max_active_runs": 1},
@@ -194,7 +218,7 @@ time travel, and fails running readers.
         task_id="maintain_stream",
         operator=operations.MaintainStream,
         notes="No row changes. While a run writes the tables, it waits; so do runs, for it.",
-        form={"dry_run": Param(False, type="boolean", description="Only look.")},
+        form={"dry_run": _flag("Dry run", "Say what would be done; change nothing.")},
     ),
     "tideline_redrive": Operation(
         description="Decode a stream's quarantined records again",
@@ -206,11 +230,13 @@ time travel, and fails running readers.
                 None,
                 type=["null", "string", "array"],
                 items={"type": "string"},
+                title="Error classes",
                 description="Only these error classes, with commas between them; without it, all.",
             ),
             "since": Param(
                 None,
                 type=["null", "string"],
+                title="Since",
                 description="Only records with this time in Kafka or a later one, as ISO 8601.",
             ),
         },

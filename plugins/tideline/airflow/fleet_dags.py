@@ -26,7 +26,14 @@ from airflow.sdk.exceptions import (
 )
 
 from tideline.airflow.approval import acting_user, require_operator
-from tideline.airflow.forms import asset_of, decoded_assets, schedule_of, settings_of, window_form
+from tideline.airflow.forms import (
+    asset_of,
+    decoded_assets,
+    links,
+    schedule_of,
+    settings_of,
+    window_form,
+)
 from tideline.airflow.step_operators import (
     come_again,
     request_of,
@@ -107,7 +114,7 @@ def _documentation(contents: FileContents, path: Path) -> str:
     lands = "Each topic has a Dag of its own."
     if fleet.shards is not None:
         lands = f"{fleet.shards} tasks land all topics; `tideline status {path.name}` has each."
-    return f"Fleet **{fleet.fleet}**. {lands}\n\n{topics}\n"
+    return f"Fleet **{fleet.fleet}**. {lands}\n\n{links()}\n\n{topics}\n"
 
 
 class DiscoverTopics(BaseOperator):
@@ -247,15 +254,15 @@ class TellShard(ShardOperator):
 
 def _publish(context: Any, stream: Stream, run: StreamRun) -> None:
     """An event for each table of a stream that has rows of a run, as from a Dag of its own."""
-    name, told = stream.stream, context["outlet_events"][_LANDED]
+    told = context["outlet_events"][_LANDED]
     if run.record is not None and run.record.table_commit is not None:
-        told.add(asset_of(stream.table.uri, name), build_landed_event(run.record).data())
+        told.add(asset_of(stream, stream.table.uri), build_landed_event(run.record).data())
     if run.decoded is not None:
         for of_type, typed in decoded_assets(stream).items():
             told.add(typed, build_decoded_event(run.decoded, of_type).data())
     if run.folded is not None and stream.current is not None:
         folding = open_ledger(stream).read().folding
-        current = asset_of(stream.current.table.uri, name, "current")
+        current = asset_of(stream, stream.current.table.uri, "current")
         told.add(current, build_folded_event(run.folded, folding).data())
 
 

@@ -7,7 +7,9 @@ from datetime import UTC, datetime, time, timedelta
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+from airflow.configuration import conf
 from airflow.sdk import (
     Asset,
     AssetOrTimeSchedule,
@@ -17,6 +19,7 @@ from airflow.sdk import (
 )
 
 from tideline.errors import BadInput
+from tideline.page import docs
 from tideline.stream.stream import Stream
 
 _DRAFT = "http://json-schema.org/draft-07/schema#"
@@ -69,18 +72,60 @@ def settings_of(stream: Stream) -> dict[str, Any]:
     }
 
 
-def asset_of(table_uri: str, stream: str, *more: str) -> Asset:
-    """The asset of a stream's table; `more` follows the stream in its name."""
+def asset_of(stream: Stream, table_uri: str, kind: str | None = None) -> Asset:
+    """The asset of one of a stream's tables; its kind follows the stream in the name."""
     uri = f"file://{table_uri}" if table_uri.startswith("/") else table_uri
-    return Asset(name="/".join(("tideline", stream, *more)), uri=uri)
+    name = "/".join(filter(None, ("tideline", stream.stream, kind)))
+    holds = f"{_HOLDS[kind]} of {topics_text(stream)}"
+    return Asset(name=name, uri=uri, group="tideline", extra={"description": holds})
+
+
+_HOLDS = {None: "Raw rows", "decoded": "Typed rows", "current": "The latest row of each key"}
+
+
+def topics_text(stream: Stream) -> str:
+    """What a stream reads, for people."""
+    return ", ".join(stream.kafka.topics) or f"topics matching {stream.kafka.topic_pattern}"
+
+
+def topics_of(stream: Stream) -> list[Asset]:
+    """The assets of a stream's topics: what its Dag reads. None where a pattern names them."""
+    connection = stream.kafka.connection
+    return [
+        # Airflow leaves addresses of such a scheme as they are: where brokers are, no parse knows.
+        Asset(
+            name=f"kafka/{connection}/{topic}",
+            uri=f"x-kafka://{connection}/{topic}",
+            group="kafka",
+            extra={"description": f"Topic {topic} of the connection {connection}"},
+        )
+        for topic in stream.kafka.topics
+    ]
+
+
+def links(stream: str | None = None) -> str:
+    """Ways from a Dag's notes to the page, the runbook and the docs, as a line of Markdown.
+
+    Args:
+        stream: Of whose page; None: the page of all streams.
+    """
+    root = urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/")
+    query, what = ("", "All streams") if stream is None else (f"?stream={stream}", "This stream")
+    ways = [f"[{what}]({root}/tideline/{query})"]
+    site = docs.site()
+    if site == docs.OWN:
+        ways.append(f"[runbook]({root}/tideline/docs/{docs.RUNBOOK})")
+    elif site is not None:
+        page = docs.RUNBOOK.removesuffix(".md")
+        ways += [f"[runbook]({site.rstrip('/')}/{page}/)", f"[docs]({site})"]
+    return " · ".join(ways)
 
 
 def decoded_assets(stream: Stream) -> dict[str, Asset]:
     """The assets of a stream's typed tables, by event type where there are several."""
     found = {} if stream.decode is None else stream.decode.addresses
     return {
-        name: asset_of(uri, stream.stream, "decoded", *filter(None, [name]))
-        for name, uri in found.items()
+        name: asset_of(stream, uri, "decoded", *filter(None, [name])) for name, uri in found.items()
     }
 
 
@@ -96,6 +141,10 @@ def _access(
     }
 
 
+_WINDOW = "Single run only: backfill a window or offsets"
+"""A section that is closed at first: Airflow's own backfill form has a window of its own above."""
+
+
 def run_form() -> dict[str, Param]:
     """The form of a manual trigger; a window or ranges make the run a backfill."""
     offset = {"type": "integer", "minimum": 0}
@@ -106,11 +155,17 @@ def run_form() -> dict[str, Param]:
         "end_offset": offset,
     }
     return {
+        "plan_only": field_of(
+            False, "Plan only", "Show what a run would read; store nothing.", type="boolean"
+        ),
+        "reason": field_of(None, "Reason", "Kept in the ledger.", type=["null", "string"]),
         **window_form(),
         "ranges": field_of(
             None,
-            'Or backfill these offsets: [{"topic": "orders", "partition": 0,'
-            ' "start_offset": 0, "end_offset": 100}], the end exclusive.',
+            "Offsets to backfill",
+            'A list as [{"topic": "orders", "partition": 0, "start_offset": 0, "end_offset": 100}],'
+            " ends exclusive. The stream's page fills in what was skipped.",
+            section=_WINDOW,
             type=["null", "array", "string"],
             format="multiline",  # a text field: the page loads its list editor from the internet
             items={
@@ -120,8 +175,6 @@ def run_form() -> dict[str, Param]:
                 "additionalProperties": False,
             },
         ),
-        "plan_only": field_of(False, "Show what a run would read; store nothing.", type="boolean"),
-        "reason": field_of(None, "Why; kept in the ledger.", type=["null", "string"]),
     }
 
 
@@ -130,19 +183,23 @@ def window_form() -> dict[str, Param]:
     return {
         "from": field_of(
             None,
+            "Records from",
             "Backfill records written from this time on.",
+            section=_WINDOW,
             type=["null", "string"],
             format="date-time",
         ),
         "to": field_of(
             None,
+            "Records to",
             "End of the backfill, exclusive; a time in the past.",
+            section=_WINDOW,
             type=["null", "string"],
             format="date-time",
         ),
     }
 
 
-def field_of(default: object, description: str, **schema: object) -> Param:
-    """A field of a form; `schema` is JSON Schema of its value."""
-    return Param(default, description, schema={"$schema": _DRAFT, **schema})
+def field_of(default: object, title: str, description: str, **schema: object) -> Param:
+    """A field of a form; `schema` is JSON Schema of its value, and the `section` it stands in."""
+    return Param(default, description, schema={"$schema": _DRAFT, "title": title, **schema})

@@ -15,13 +15,23 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import DAG, BaseOperator, Param, chain
+from airflow.sdk import DAG, BaseOperator, TaskGroup, chain
 
 from tideline.airflow.approval import COMMENT
 from tideline.airflow.decode_operators import DecodeRows, VerifyDecoded
 from tideline.airflow.fleet_dags import build_fleet_dag
 from tideline.airflow.fold_operators import FoldChanges, VerifyCurrent
-from tideline.airflow.forms import asset_of, decoded_assets, run_form, schedule_of, settings_of
+from tideline.airflow.forms import (
+    asset_of,
+    decoded_assets,
+    field_of,
+    links,
+    run_form,
+    schedule_of,
+    settings_of,
+    topics_of,
+    topics_text,
+)
 from tideline.airflow.operators import (
     AdvanceOffsets,
     DetectEarliestReset,
@@ -46,6 +56,7 @@ from tideline.stream.settings import OPERATION_DAGS
 from tideline.stream.stream import Stream
 
 log = logging.getLogger(__name__)
+_GROUP = "Tasks without work are skipped: a run with nothing new ends after detect_earliest_reset"
 _LONGEST = 2000
 """Characters of an error that is not ours, in a Dag's notes."""
 
@@ -181,7 +192,7 @@ def build_dag(stream: Stream, warning: str | None = None, folder: str | Path | N
     """
     with DAG(
         dag_id=stream.stream,
-        description=f"{_topics(stream)} -> {stream.table.uri}",
+        description=f"{topics_text(stream)} -> {stream.table.uri}",
         # With `proceed`, other runs go on while one waits for an answer.
         max_active_runs=16 if stream.on_incident == "proceed" else 1,
         params=run_form(),
@@ -189,26 +200,31 @@ def build_dag(stream: Stream, warning: str | None = None, folder: str | Path | N
         **settings_of(stream),
         doc_md=_documentation(stream, warning),
     ) as dag:
-        table = asset_of(stream.table.uri, stream.stream)
+        table = asset_of(stream, stream.table.uri)
         settings = stream.airflow
-        chain(
-            PlanOffsetRanges(task_id="plan_offset_ranges", stream=stream, asset=table),
-            DetectEarliestReset(task_id="detect_earliest_reset", stream=stream),
-            # Airflow fails a try that is answered within a second after it parks: ask again.
-            ResolveReset(
-                task_id="resolve_reset",
-                stream=stream,
-                retries=max(1, settings.retries),
-                retry_delay=timedelta(seconds=min(5, settings.retry_delay_seconds)),
-                params={COMMENT: Param("", type="string", description="Why; kept in the ledger.")},
-            ),
-            # resolve_reset is usually skipped: run anyway, unless something failed.
-            IngestRanges(task_id="ingest_ranges", stream=stream, trigger_rule="none_failed"),
-            VerifyRanges(task_id="verify_ranges", stream=stream),
-            AdvanceOffsets(task_id="advance_offsets", stream=stream, asset=table),
-            *_decoding(stream),
-            *_folding(stream),
+        plan = PlanOffsetRanges(
+            task_id="plan_offset_ranges", stream=stream, asset=table, inlets=topics_of(stream)
         )
+        # Folded, a group shows success before skips: a run with nothing to read is green.
+        with TaskGroup("land", prefix_group_id=False, tooltip=_GROUP):
+            chain(
+                plan,
+                DetectEarliestReset(task_id="detect_earliest_reset", stream=stream),
+                # Airflow fails a try that is answered within a second after it parks: ask again.
+                ResolveReset(
+                    task_id="resolve_reset",
+                    stream=stream,
+                    retries=max(1, settings.retries),
+                    retry_delay=timedelta(seconds=min(5, settings.retry_delay_seconds)),
+                    params={COMMENT: field_of("", "Reason", "Kept in the ledger.", type="string")},
+                ),
+                # resolve_reset is usually skipped: run anyway, unless something failed.
+                IngestRanges(task_id="ingest_ranges", stream=stream, trigger_rule="none_failed"),
+                VerifyRanges(task_id="verify_ranges", stream=stream),
+                AdvanceOffsets(task_id="advance_offsets", stream=stream, asset=table),
+                *_decoding(stream),
+                *_folding(stream),
+            )
     return dag
 
 
@@ -228,7 +244,7 @@ def _folding(stream: Stream) -> list[BaseOperator]:
     """The tasks that fold; none where the stream has no current table."""
     if stream.current is None:
         return []
-    table = asset_of(stream.current.table.uri, stream.stream, "current")
+    table = asset_of(stream, stream.current.table.uri, "current")
     return [
         # A run that decodes nothing may have to catch up: run anyway, unless something failed.
         FoldChanges(task_id="fold_changes", stream=stream, trigger_rule="none_failed"),
@@ -236,13 +252,11 @@ def _folding(stream: Stream) -> list[BaseOperator]:
     ]
 
 
-def _topics(stream: Stream) -> str:
-    return ", ".join(stream.kafka.topics) or f"topics matching {stream.kafka.topic_pattern}"
-
-
 def _documentation(stream: Stream, warning: str | None) -> str:
     above = f"**Two files**: {warning}.\n\n" if warning is not None else ""
-    return f"""{above}Lands **{_topics(stream)}** in `{stream.table.uri}`.
+    return f"""{above}Lands **{topics_text(stream)}** in `{stream.table.uri}`.
+
+{links(stream.stream)}
 
 Ledger: `{stream.ledger_location}`.
 A run reads at most {stream.limits.max_records_per_run:,} offsets.

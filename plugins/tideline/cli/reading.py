@@ -23,12 +23,13 @@ from tideline.contract.building import (
 from tideline.contract.shapes import DriverStatus
 from tideline.errors import AuditNotClean, BadInput, Transient
 from tideline.kafka.settings import SHORT_PATIENCE
-from tideline.landing.observing import observe_topics
+from tideline.landing.observing import measure_headroom, observe_topics
 from tideline.launch.local_driver import WarmDriver, warm_drivers
 from tideline.launch.progress import waiting, working
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.state import LedgerState
 from tideline.model.erasing import untold_text
+from tideline.model.head import Headroom
 from tideline.model.incident import Decision, Incident
 from tideline.model.observation import Observation
 from tideline.model.offsets import TopicPartition
@@ -40,6 +41,7 @@ from tideline.model.wording import duration_text, first_few, size_text
 from tideline.operations import reading
 from tideline.operations.deciding import closed_line, decide, not_open
 from tideline.page.bands import standings
+from tideline.rules.advance import MOST_MEASURED
 from tideline.rules.audit import CurrentAudit, TypedAudit
 from tideline.rules.incidents import (
     affected_text,
@@ -67,9 +69,10 @@ _HEADINGS = (
 def status(options: argparse.Namespace, output: Output) -> int:
     """One line for each stream: of the named files, otherwise of the folder of stream files.
 
-    Its state (never run, up to date, behind, waiting for a person, halted), lag, the age of the
-    oldest unread record, headroom, the run that landed last, and open incidents. Where brokers do
-    not tell, at least as much as the last run saw, with the reason below. Of a single stream, also
+    Its state (never run, up to date, behind, decided, waiting for a person, halted), lag, the age
+    of the oldest unread record, headroom (estimated where no run has measured it), the run that
+    landed last, and open incidents. Where brokers do not tell, at least as much as the last run
+    saw, with the reason below. Of a single stream, also
     what each phase of the run took that landed last. On a terminal the
     ledgers' answer is shown until the brokers have answered. This user's warm Spark drivers follow.
     """
@@ -83,8 +86,8 @@ def status(options: argparse.Namespace, output: Output) -> int:
         brokers = _Brokers(opened)
         for number, (stream, state) in enumerate(zip(streams, states, strict=True)):
             show(*_shown(found, now))
-            observation, problem = brokers.observed(stream, state)
-            found[number] = _status(stream, state, observation, problem, now)
+            observation, problem, estimated = brokers.observed(stream, state)
+            found[number] = _status(stream, state, observation, problem, now, estimated)
     drivers = warm_drivers()
     answer = Statuses(
         streams=[build_status(s) for s in found],
@@ -114,22 +117,28 @@ class _Brokers:
         self._silent: dict[str, str] = {}
         """By connection, what was said of its brokers."""
 
-    def observed(self, stream: Stream, state: LedgerState) -> tuple[Observation | None, str | None]:
-        """An observation of a stream's topics, or why there is none."""
+    def observed(
+        self, stream: Stream, state: LedgerState
+    ) -> tuple[Observation | None, str | None, tuple[Headroom, ...]]:
+        """An observation of a stream's topics, or why there is none; headroom that no run knows."""
         connection = stream.kafka.connection
         if connection in self._silent:
-            return None, self._silent[connection]
+            return None, self._silent[connection], ()
         try:
             cluster = self._clusters.of(connection)
             with (
                 waiting(f"the brokers of {connection}"),
                 open_run(stream, "status", RunRequest(), cluster=cluster) as run,
             ):
-                return observe_topics(run, mark_followed(state.head, stream.kafka)), None
+                head = mark_followed(state.head, stream.kafka)
+                found = observe_topics(run, head)
+                if head.headroom:
+                    return found, None, ()
+                return found, None, measure_headroom(run, head, found, MOST_MEASURED)
         except (Transient, BadInput) as error:
             if isinstance(error, Transient):
                 self._silent[connection] = error.message
-            return None, error.message
+            return None, error.message, ()
 
 
 def _status(
@@ -138,9 +147,10 @@ def _status(
     observation: Observation | None,
     problem: str | None,
     now: datetime,
+    estimated: Sequence[Headroom] = (),
 ) -> Status:
     head = mark_followed(state.head, stream.kafka)
-    found = standings(head, observation, stream.kafka.isolation_level)
+    found = standings(head, observation, stream.kafka.isolation_level, estimated)
     if observation is not None:
         problem = doubt(stream.kafka.topics, head, found, observation, is_newer=True)
     decoding, folding = state.decoding, state.folding
@@ -179,17 +189,24 @@ def _current_line(current: CurrentStatus, now: datetime) -> str:
 
 
 def _row(status: Status, now: datetime) -> list[object]:
-    unread, left, lag = status.oldest_unread_at, status.headroom_seconds, status.offset_lag
+    unread, lag = status.oldest_unread_at, status.offset_lag
     return [
         status.stream,
         status.state.replace("_", " "),
         None if lag is None else f"{lag:,}" if status.is_measured else f">= {lag:,}",
         None if unread is None else f"{duration_text((now - unread).total_seconds())} ago",
-        None if left is None else duration_text(left) if left > 0 else "overdue",
+        _headroom(status),
         status.last_run,
         f"{status.in_quarantine:,}" if status.in_quarantine else None,
         status.open_incidents or None,
     ]
+
+
+def _headroom(status: Status) -> str | None:
+    left = status.headroom_seconds
+    if left is None or left <= 0:
+        return None if left is None else "overdue" if left else "0: records are deleted"
+    return duration_text(left) + (", estimated" if status.headroom_estimated else "")
 
 
 def explain_record(options: argparse.Namespace, output: Output) -> int:
@@ -255,7 +272,9 @@ def ledger(options: argparse.Namespace, output: Output) -> int:
         stream.stream, store.store.location, state, closed_runs, closed_incidents, rewinds
     )
     positions = ("topic", "partition", "generation", "next_offset", "leader_epoch", "followed")
-    runs = ("run_id", "lane", "status", "offsets", "rows", "table_version")
+    newest = answer.plans[-_SHOWN:]
+    runs = ["run_id", "lane", "status", "offsets", "rows", "table_version"]
+    runs += ["finishes"] if any(run.finishes for run in newest) else []
     output.answer(
         answer,
         f"ledger {answer.location}, version {answer.version}",
@@ -264,7 +283,7 @@ def ledger(options: argparse.Namespace, output: Output) -> int:
         *first_lines("open: ", state.open_incidents),
         *(f"closed: {closed_line(incident)}" for incident in closed_incidents[-_SHOWN:]),
         *(str(rewind) for rewind in rewinds[-_SHOWN:]),
-        grid_of(runs, answer.plans[-_SHOWN:]),
+        grid_of(runs, newest),
     )
     return 0
 

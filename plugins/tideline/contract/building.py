@@ -92,13 +92,14 @@ def build_headroom(known: Iterable[Headroom]) -> list[shapes.Headroom]:
 def build_summary(record: RunRecord) -> shapes.RunSummary:
     """A run in a few numbers, with the ranges of its plan."""
     planned = record.plan.ranges if record.plan is not None else None
+    is_own = record.finishes is None
     return shapes.RunSummary.of(
         record,
         record.request,
         plan_id=_plan_id(record),
-        offsets=None if planned is None else sum(len(r.offsets) for r in planned),
-        rows=sum(v.rows for v in record.verified) if record.verified else None,
-        table_version=_commit_version(record),
+        offsets=sum(len(r.offsets) for r in planned) if is_own and planned is not None else None,
+        rows=sum(v.rows for v in record.verified) if is_own and record.verified else None,
+        table_version=_commit_version(record) if is_own else None,
         ranges=[build_range(r) for r in planned or ()],
     )
 

@@ -5,6 +5,8 @@ Every answer that rests on an earlier look says when that was: `asked_at` is nul
 
 from __future__ import annotations
 
+from typing import Any
+
 from tideline.contract.shapes import Headroom, Incident, IsoTime, RunSummary, Shape, StreamStatus
 from tideline.model.status import BandKind
 
@@ -38,10 +40,11 @@ class ListedStream(Shape):
 
     `retention_seconds` is how long the topic that is reached first keeps records. `warning` says
     which file counts where several name the stream; null where one does. `fleet` is null for a
-    stream with a file of its own.
+    stream with a file of its own. `dag_id` is the Dag that lands it.
     """
 
     stream: str
+    dag_id: str
     fleet: str | None
     topics: str
     table: str
@@ -123,11 +126,19 @@ class Choice(Shape):
     meaning: str
 
 
+class Trigger(Shape):
+    """A run that Airflow is asked for: of which Dag, and with which conf."""
+
+    dag_id: str
+    conf: dict[str, Any]
+
+
 class Action(Shape):
     """Where Airflow's own form for something is, and what to fill in there.
 
     `url` is relative to Airflow's root; `fill` is what the form wants, as JSON; null for nothing.
-    `command` does the same in a shell; null where no command is told.
+    `command` does the same in a shell; null where no command is told. `trigger` is the run that
+    does it without the form; null where a person has more to say.
     `incident` is the open one that it answers, and `choices` are the decisions if the form has them
     as `choice`; null and empty for all other actions.
     """
@@ -137,6 +148,7 @@ class Action(Shape):
     fill: str | None
     note: str
     command: str | None = None
+    trigger: Trigger | None = None
     incident: str | None = None
     choices: tuple[Choice, ...] = ()
 
@@ -150,7 +162,6 @@ class StreamPage(ListedStream):
 
     refreshing: bool
     schedule: str | None
-    dag_id: str
     cluster_id: str | None
     table_version: int | None
     incidents: tuple[Incident, ...]
@@ -174,6 +185,58 @@ class RunPage(Shape):
     """The newest runs, the newest first."""
 
     runs: tuple[PageRun, ...]
+    more: bool
+
+
+class Hour(Shape):
+    """Live runs that were planned in one hour (UTC).
+
+    `unread` is the most that one of them has found, `seconds` the longest from its begin to its
+    end; null is unknown.
+    """
+
+    begins_at: IsoTime
+    runs: int
+    rows: int
+    unread: int
+    seconds: float | None
+
+
+class Pace(Shape):
+    """The hours of the last day that have runs, oldest first, and what follows from the last six.
+
+    `caught_up_at`: when nothing will be unread at this pace; null where the next run reads it all,
+    where nobody knows, and where the lag `grows`.
+    """
+
+    hours: tuple[Hour, ...]
+    caught_up_at: IsoTime | None
+    grows: bool
+
+
+class QuarantinedRecord(Shape):
+    """Where a record is, and why it has no typed row; neither its key nor its value.
+
+    `part` is what could not be decoded: the key, the value, or null for the row as a whole.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    part: str | None
+    error_class: str
+    error: str
+
+
+class Quarantine(Shape):
+    """What the quarantine holds: rows by error class, and some of each.
+
+    `counted` rows were looked at; where there are `more`, the classes are those of these rows.
+    """
+
+    classes: dict[str, int]
+    sample: tuple[QuarantinedRecord, ...]
+    counted: int
     more: bool
 
 

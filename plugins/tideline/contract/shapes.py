@@ -276,7 +276,11 @@ class IncidentDetails(Incident):
 
 
 class RunSummary(Shape):
-    """A run as `tideline ledger` lists it; counts are null where there is no plan or no commit."""
+    """A run as `tideline ledger` lists it; counts are null where there is no plan or no commit.
+
+    `finishes` is the run whose plan this one has taken over: its offsets, rows and version stand
+    there and count once. Null for a plan of its own.
+    """
 
     run_id: str
     plan_id: str | None
@@ -285,6 +289,7 @@ class RunSummary(Shape):
     offsets: int | None
     rows: int | None
     table_version: int | None
+    finishes: str | None
     by: str | None
     ranges: tuple[RangeWithRows, ...]
 
@@ -389,10 +394,11 @@ class StreamStatus(Shape):
     gone or was created again, a log that lacks the next offset.
     `offset_lag` counts unread offsets, `undecoded` landed ones without a typed row, `in_quarantine`
     rows of the quarantine when something was last done to it. Null is unknown; `headroom_seconds`
-    is negative when retention is overdue. `expectations`: rows that failed each one in the newest
-    decoding. `names`: those of its tables in a catalog. `current` is null where nothing was ever
-    folded. `erasures`: those by key that are under way; `untold` ones are not settled before their
-    keys are erased once more.
+    is negative when retention is overdue, 0 when it has deleted what is unread, and
+    `headroom_estimated` where no run has measured it. `expectations`: rows that failed each one in
+    the newest decoding. `names`: those of its tables in a catalog. `current` is null where nothing
+    was ever folded. `erasures`: those by key that are under way; `untold` ones are not settled
+    before their keys are erased once more.
     """
 
     stream: str
@@ -403,6 +409,7 @@ class StreamStatus(Shape):
     problem: str | None
     oldest_unread_at: IsoTime | None
     headroom_seconds: float | None
+    headroom_estimated: bool
     last_run: str | None
     last_landed_version: int | None
     open_incidents: int

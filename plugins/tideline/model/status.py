@@ -17,8 +17,9 @@ from tideline.model.offsets import OffsetRange, PartitionIdentity
 from tideline.model.plan import BatchProposal
 from tideline.model.timings import Timings
 
-StreamState = Literal["never_run", "up_to_date", "behind", "waiting", "halted"]
-"""`waiting`: a person has been asked. `halted`: an incident is open, and nobody was asked."""
+StreamState = Literal["never_run", "up_to_date", "behind", "decided", "waiting", "halted"]
+"""`decided`: an incident is decided and waits for a run. `waiting`: a person has been asked.
+`halted`: an incident is open, and nobody was asked."""
 Outcome = Literal[
     "landed",
     "no_row",
@@ -87,7 +88,8 @@ class Status:
         oldest_unread_at: When the oldest unread record was written, as the last run measured it;
             None if nothing is unread, or it is unknown.
         headroom_seconds: Until retention may reach an unread record, the least of all partitions;
-            below 0 if overdue, None if unknown.
+            0 if it has deleted one, below 0 if overdue, None if unknown.
+        headroom_estimated: Whether no run has measured it, but whoever looks now.
         last_run: The live run that landed rows last; None if none has, or history forgot it.
         last_landed_version: Version of the table that it made.
         open_incidents: How many incidents are open, those of the decoding as well.
@@ -109,6 +111,7 @@ class Status:
     problem: str | None
     oldest_unread_at: datetime | None
     headroom_seconds: float | None
+    headroom_estimated: bool
     last_run: str | None
     last_landed_version: int | None
     open_incidents: int
@@ -194,6 +197,7 @@ class Standing:
         end_offset: The end (exclusive) of what a run would read, as they said last, or as the last
             run saw it; None if unknown.
         headroom: When retention reaches the next offset; None if it was not measured.
+        is_expired: Whether the log starts above offsets that nobody has read.
         is_observed: Whether the brokers have said so of this very log, and not the last run.
         identities: All its logs, the current one last.
     """
@@ -204,6 +208,7 @@ class Standing:
     log_start_offset: int | None
     end_offset: int | None
     headroom: Headroom | None
+    is_expired: bool
     is_observed: bool
     identities: tuple[PartitionIdentity, ...]
 
@@ -218,6 +223,15 @@ class Standing:
         if self.position is None or self.end_offset is None:
             return None
         return max(0, self.end_offset - self.position.next_offset)
+
+    def seconds_left(self, now: datetime) -> float | None:
+        """Seconds from `now` (UTC-aware) until retention reaches what is unread; None if unknown.
+
+        0 where it has: what is measured above that tells nothing of what is gone.
+        """
+        if self.is_expired:
+            return 0.0
+        return None if self.headroom is None else self.headroom.seconds_left(now)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from tideline.model.request import RequestedRange
 from tideline.model.run import RunRecord
 from tideline.model.status import Band, BandKind, LogBands, Standing
 from tideline.rules.positions import mark_named
+from tideline.rules.reset_detection import lost_to_retention
 from tideline.rules.status import doubt
 from tideline.stream.files import StreamFile
 from tideline.stream.stream import Stream
@@ -87,16 +88,24 @@ class StreamView:
 class StreamFacts:
     """A stream's facts, each worked out when somebody first asks for it.
 
-    `observed` is what the brokers said last, None if they have never answered. `is_newer`: the
-    ledger has not changed since before they were asked.
+    `observed` is what the brokers said last, None if they have never answered; `estimated` the
+    headroom that no run has measured. `is_newer`: the ledger has not changed since before they were
+    asked.
     """
 
     def __init__(
-        self, stream: Stream, state: LedgerState, observed: Observation | None, *, is_newer: bool
+        self,
+        stream: Stream,
+        state: LedgerState,
+        observed: Observation | None,
+        estimated: Collection[Headroom] = (),
+        *,
+        is_newer: bool,
     ) -> None:
         self.stream = stream
         self.state = state
         self.observed = observed
+        self._estimated = estimated
         self._is_newer = is_newer
 
     def stand_on(self, stream: Stream, state: LedgerState, observed: Observation | None) -> bool:
@@ -108,11 +117,16 @@ class StreamFacts:
         """The ledger's, with those topics set aside that the file no longer names."""
         return mark_named(self.state.head, self.stream.kafka)
 
+    @property
+    def headroom(self) -> Collection[Headroom]:
+        """As the last run measured it, or else as it was measured for whoever looks."""
+        return self.head.headroom or self._estimated
+
     @cached_property
     def standings(self) -> tuple[Standing, ...]:
         """Where each partition stands, by topic and number."""
         level = self.stream.kafka.isolation_level
-        return standings(self.state.head, self.observed, level)
+        return standings(self.state.head, self.observed, level, self._estimated)
 
     @cached_property
     def painter(self) -> Painter:
@@ -147,12 +161,16 @@ class StreamFacts:
 
 
 def standings(
-    head: Head, observation: Observation | None, isolation_level: str
+    head: Head,
+    observation: Observation | None,
+    isolation_level: str,
+    estimated: Iterable[Headroom] = (),
 ) -> tuple[Standing, ...]:
     """All partitions that the head knows, by topic and number; those without a name come last.
 
     `observation` is what the brokers said last, None if they have never answered; the isolation
-    level says where the stream's logs end.
+    level says where the stream's logs end; `estimated` is what counts where no run has measured
+    headroom.
     """
     names = head.topic_names
     # A log without a position has lost its name; with one topic it can only be that one's.
@@ -163,7 +181,10 @@ def standings(
         place = (names.get(identity.topic_id, only), identity.partition)
         logs.setdefault(place, set()).add(identity)
     positions: dict[Place, PartitionPosition] = {(p.topic, p.partition): p for p in head.positions}
-    headroom: dict[Place, Headroom] = {(h.topic, h.partition): h for h in head.headroom}
+    headroom: dict[Place, Headroom] = {
+        (h.topic, h.partition): h for h in head.headroom or estimated
+    }
+    landed = head.landed
     found = []
     for place in sorted(logs, key=lambda p: (p[0] is None, p[0] or "", p[1])):
         position = positions.get(place)
@@ -175,8 +196,10 @@ def standings(
         current = position.identity if position is not None else None
         order = sorted(logs[place], key=lambda i: (i == current, i))  # the current log is last
         start = seen.log_start_offset if seen is not None else None
+        is_expired = bool(position and start and lost_to_retention(position, start, landed))
         left = headroom.get(place)
-        standing = Standing(*place, position, start, end, left, is_observed, tuple(order))
+        ids = tuple(order)
+        standing = Standing(*place, position, start, end, left, is_expired, is_observed, ids)
         found.append(standing)
     return tuple(found)
 

@@ -6,21 +6,16 @@ What people can do, they do in Airflow: an `Action` says where its form is, and 
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from shlex import quote as shell_quoted
 from typing import Any
 from urllib.parse import quote
 
-from tideline.contract import page
-from tideline.contract.building import (
-    build_headroom,
-    build_incident,
-    build_status,
-    build_summary,
-)
+from tideline.contract import page, shapes
+from tideline.contract.building import build_incident, build_status, build_summary
 from tideline.contract.page import Action
 from tideline.ledger.state import LedgerState
 from tideline.model.head import Headroom
@@ -34,11 +29,16 @@ from tideline.rules.status import summarize
 from tideline.stream.files import StreamFile
 from tideline.stream.stream import Stream
 
-DOCS = "TIDELINE_DOCS"
-"""Variable with the address of the docs' site; `make docs` builds it. Without it the page itself
-shows a checkout's docs."""
 _SHELL = "os:"
 """How the name of somebody begins who gave a command in a shell: Airflow has no such run."""
+QUARANTINED = ("topic", "part", "error_class", "error")
+"""Columns of the quarantine that are read beside coordinates."""
+_COUNTED = 20_000
+"""Rows of a quarantine that are looked at."""
+_OF_EACH = 3
+"""So many records of each error class are shown."""
+_LONGEST = 300
+"""Characters of an error."""
 _NO_HEADROOM = float("inf")
 """Sorts partitions whose headroom is unknown behind all others."""
 
@@ -60,12 +60,11 @@ def build_stream(view: StreamView) -> page.StreamPage:
         **_facts(view),
         refreshing=view.is_pending,
         schedule=view.stream.schedule,
-        dag_id=view.file.dag_id,
         cluster_id=head.cluster_id if head is not None else None,
         table_version=head.table_version if head is not None else None,
         incidents=[build_incident(i) for i in state.open_incidents] if state is not None else (),
         actions=() if view.facts is None else _actions_for(view.facts, view.file),
-        docs=os.environ.get(DOCS) or ("docs" if docs.names() else None),
+        docs=docs.site(),
     )
 
 
@@ -76,12 +75,13 @@ def _facts(view: StreamView) -> dict[str, Any]:
     status = None if view.facts is None else _status(view.facts, now)
     return {
         "stream": stream.stream,
+        "dag_id": view.file.dag_id,
         "topics": ", ".join(stream.kafka.topics) or f"matching {stream.kafka.topic_pattern}",
         "table": stream.table.uri,
         "status": None if status is None else build_status(status),
         "warning": view.file.warning,
         "fleet": view.file.fleet.fleet if view.file.fleet is not None else None,
-        "retention_seconds": None if head is None else _retention(head.headroom, now),
+        "retention_seconds": None if view.facts is None else _retention(view.facts.headroom, now),
         "days": () if head is None else [page.Day.of(d, day=d.day.isoformat()) for d in head.days],
         "ledger": page.Look.of(view.ledger),
         "brokers": page.Look.of(view.brokers),
@@ -105,7 +105,7 @@ def _status(facts: StreamFacts, now: datetime) -> Status:
     )
 
 
-def _retention(known: Sequence[Headroom], now: datetime) -> float | None:
+def _retention(known: Iterable[Headroom], now: datetime) -> float | None:
     """How long the topic keeps records that retention reaches first, in seconds."""
     timed = [(left, h) for h in known if (left := h.seconds_left(now)) is not None]
     if not timed:
@@ -148,15 +148,18 @@ def _sorted(chosen: Sequence[Standing], sort: str) -> list[Standing]:
 
 
 def _expires(standing: Standing) -> float:
-    at = standing.headroom.expires_at if standing.headroom is not None else None
-    return _NO_HEADROOM if at is None else at.timestamp()
+    left = standing.seconds_left(datetime.now(UTC))
+    return _NO_HEADROOM if left is None else left
 
 
 def _partition(standing: Standing, logs: Iterable[LogBands]) -> page.PagePartition:
-    headroom = [] if standing.headroom is None else [standing.headroom]
+    now, known = datetime.now(UTC), standing.headroom
+    if known is None and standing.is_expired and standing.topic is not None:
+        known = Headroom(standing.topic, standing.partition, standing.next_offset or 0, None, None)
+    left = standing.seconds_left(now)
     return page.PagePartition.of(
         standing,
-        headroom=next(iter(build_headroom(headroom)), None),
+        headroom=None if known is None else shapes.Headroom.of(known, seconds_left=left),
         logs=[_log(log) for log in logs],
     )
 
@@ -169,6 +172,29 @@ def _log(log: LogBands) -> page.Log:
         start_offset=bands[0].start_offset if bands else 0,
         end_offset=bands[-1].end_offset if bands else 0,
         bands=bands,
+    )
+
+
+def build_quarantine(rows: Iterable[Mapping[str, Any]]) -> page.Quarantine:
+    """What the quarantine holds, of so many rows that nobody waits long.
+
+    Args:
+        rows: Each with coordinates and `QUARANTINED`.
+    """
+    classes: Counter[str] = Counter()
+    sample, more = [], False
+    for row in rows:
+        if classes.total() == _COUNTED:
+            more = True
+            break
+        kind = str(row["error_class"])
+        classes[kind] += 1
+        if classes[kind] <= _OF_EACH:
+            text = row["error"] or ""
+            shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}\u2026"
+            sample.append(page.QuarantinedRecord(**{**row, "error_class": kind, "error": shown}))
+    return page.Quarantine(
+        classes=dict(classes.most_common()), sample=sample, counted=classes.total(), more=more
     )
 
 
@@ -244,28 +270,36 @@ def _answer(file: StreamFile, incident: Incident) -> Action:
 
 def _readings(facts: StreamFacts, file: StreamFile) -> Iterator[Action]:
     dag = f"dags/{_quoted(file.dag_id)}"
-    yield Action(title="Land what is new", url=dag, fill=None, note="Trigger, single run")
     yield Action(
-        title="Land a window again, or for the first time",
+        title="Run now",
         url=dag,
         fill=None,
-        note="Trigger, Backfill: the data intervals of its runs are read as windows of time",
+        note="Lands what is new",
+        trigger=page.Trigger(dag_id=file.dag_id, conf={}),
     )
-    ranges = json.dumps([asdict(r) for r in facts.not_landed], separators=(",", ":"))
-    if facts.not_landed and _has_own_dag(file):
+    yield Action(
+        title="Backfill a window of time",
+        url=dag,
+        fill=None,
+        note="In Airflow: Trigger, Backfill. Each run reads the window of its data interval",
+    )
+    ranges = [asdict(r) for r in facts.not_landed]
+    as_json = json.dumps(ranges, separators=(",", ":"))
+    if ranges and _has_own_dag(file):
         yield Action(
-            title="Land offsets that were passed over",
+            title="Backfill skipped offsets",
             url=dag,
-            fill=ranges,
-            note="Trigger, single run: paste this into ranges",
+            fill=as_json,
+            note="Lands these offsets, which no run has landed",
+            trigger=page.Trigger(dag_id=file.dag_id, conf={"ranges": ranges}),
         )
-    elif facts.not_landed:
+    elif ranges:
         yield Action(
-            title="Land offsets that were passed over",
+            title="Backfill skipped offsets",
             url=dag,
             fill=None,
-            note="Its fleet's Dag takes no ranges: in a shell",
-            command=_command("run", file, "--ranges", ranges),
+            note="The Dag of a fleet takes no ranges: in a shell",
+            command=_command("run", file, "--ranges", as_json),
         )
 
 
@@ -277,33 +311,34 @@ def _operations(facts: StreamFacts, file: StreamFile) -> Iterator[Action]:
     stream, head = facts.stream, facts.state.head
     if head.commits:
         newest = head.commits[-1].run_id
-        again = "Clear this task: the same offsets are read, and one copy stays"
+        again = "In Airflow: clear this task. It reads the same offsets, and one copy stays"
         if _has_own_dag(file):
             yield Action(
-                title="Read the newest run's offsets again",
+                title="Read the newest run again",
                 url=f"{_run_page(file.dag_id, newest)}/tasks/ingest_ranges",
                 fill=None,
                 note=again,
             )
         else:
             yield Action(
-                title="Read the newest run's offsets again",
+                title="Read the newest run again",
                 url=f"dags/{_quoted(file.dag_id)}",
                 fill=None,
-                note="A clear of its fleet's task lands only what is not closed: in a shell",
+                note="Clearing the task of a fleet lands only what is not closed: in a shell",
                 command=_command("run", file, "--run-id", newest),
             )
         yield Action(
-            title="Rewind to after the newest run",
+            title="Rewind",
             url="dags/tideline_rewind",
             fill=_form(stream=stream.stream, to_run=newest, reason="", confirm=stream.stream),
-            note="Trigger; to_run is the last run to keep. Rows of later runs are removed",
+            note="In Airflow: Trigger. to_run is the last run to keep; rows of later runs go",
         )
     yield Action(
-        title="Hold ledger, table and brokers against each other",
+        title="Audit",
         url="dags/tideline_audit",
-        fill=_form(stream=stream.stream),
-        note="Trigger; it changes nothing",
+        fill=None,
+        note="Compares ledger, table and brokers; changes nothing",
+        trigger=page.Trigger(dag_id="tideline_audit", conf={"stream": stream.stream}),
     )
 
 

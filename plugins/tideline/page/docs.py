@@ -1,15 +1,22 @@
-"""The docs of a checkout as web pages: where links to the runbook lead if no site is named."""
+"""The docs as web pages: where links to the runbook lead if no site is named."""
 
 from __future__ import annotations
 
+import os
 import re
 from functools import cache, lru_cache
 from html import escape
 from itertools import pairwise
 from pathlib import Path
 
-FOLDER = Path(__file__).parents[3] / "docs"
-"""Of the checkout; an installed package has none."""
+DOCS = "TIDELINE_DOCS"
+"""Variable with the address of the docs' site; `make docs` builds it."""
+OWN = "docs"
+"""Stands for the page's own copy where no site is named."""
+RUNBOOK = "incidents-and-errors.md"
+_CHECKOUT = Path(__file__).parents[3] / "docs"
+FOLDER = _CHECKOUT if (_CHECKOUT / RUNBOOK).is_file() else Path(__file__).parents[1]
+"""Of the checkout; an installed package has the runbook alone."""
 _PAGE = """\
 <!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8">
@@ -26,9 +33,14 @@ _PAGE = """\
 
 @cache
 def names() -> frozenset[str]:
-    """Paths of pages and pictures below the folder; none without a checkout."""
+    """Paths of pages and pictures below the folder."""
     files = (file for kind in ("md", "png") for file in FOLDER.rglob(f"*.{kind}"))
     return frozenset(file.relative_to(FOLDER).as_posix() for file in files)
+
+
+def site() -> str | None:
+    """Where the docs are: the address of their site, or `OWN`; None where there are none."""
+    return os.environ.get(DOCS) or (OWN if names() else None)
 
 
 @lru_cache(maxsize=32)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Hashable
+from datetime import UTC, datetime
 from itertools import islice
 from typing import Annotated, Literal, TypeVar
 
@@ -22,11 +23,14 @@ from tideline.contract.building import build_incident
 from tideline.errors import BadInput
 from tideline.ledger.ledger import Ledger
 from tideline.model.offsets import TopicPartition
+from tideline.model.run import RunRecord
 from tideline.model.status import Explanation
 from tideline.page import building
-from tideline.page.bands import StreamView
+from tideline.page.bands import StreamView, lag_spread
+from tideline.page.pace import MOST_RUNS, build_pace
 from tideline.page.sources import PATIENCE_SECONDS, Sources, not_answered
 from tideline.rules.status import explain
+from tideline.wiring import open_tables
 
 LOGGED_IN = Depends(get_user)
 """Somebody whom Airflow knows; 401 otherwise."""
@@ -97,16 +101,44 @@ async def runs(request: Request, stream: StreamName, count: Count = 50) -> page.
         closed = list(islice(ledger.recent_runs(), count + 1))  # one more tells whether there is
         state = ledger.read()
         still_open = list(state.runs.values())[::-1]
-        found = [
-            *still_open,
-            *(r for r in closed if r.run_id not in {o.run_id for o in still_open}),
-        ]
+        opened = {record.run_id for record in still_open}
+        ended = [record for record in closed if record.run_id not in opened]
+        # Of two that were closed together, the later one has finished the other's plan.
+        ended.sort(key=lambda r: (r.updated_at, r.begun_at or r.updated_at), reverse=True)
+        found = [*still_open, *ended]
         return page.RunPage(
             runs=[building.build_run(file, r, state) for r in found[:count]],
             more=len(found) > count,
         )
 
     return await _from_history(request, stream, newest, "runs", count)
+
+
+@readers.get("/pace")
+async def pace(request: Request, stream: StreamName) -> page.Pace:
+    """Lag and duration of the last day's runs by hour, and when the stream will have caught up."""
+    facts = (await asyncio.to_thread(_view, request, stream)).facts
+
+    def newest(ledger: Ledger) -> list[RunRecord]:
+        return list(islice(ledger.recent_runs(), MOST_RUNS))
+
+    records = await _from_history(request, stream, newest, "pace", None)
+    spread = None if facts is None else lag_spread(s.lag for s in facts.standings)
+    return build_pace(records, None if spread is None else spread[0], datetime.now(UTC))
+
+
+@readers.get("/quarantine")
+async def quarantine(request: Request, stream: StreamName) -> page.Quarantine:
+    """Rows of the quarantine by error class, with some of each; none without typed tables."""
+    typed = (await asyncio.to_thread(_view, request, stream)).stream
+
+    def held(_: Ledger) -> page.Quarantine:
+        if typed.decode is None:
+            return building.build_quarantine(())
+        rows = open_tables(typed)["quarantine"].rows_at(None, building.QUARANTINED)
+        return building.build_quarantine(rows)
+
+    return await _from_history(request, stream, held, "quarantine", None)
 
 
 @readers.get("/incidents")

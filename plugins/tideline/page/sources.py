@@ -12,22 +12,29 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import Executor, Future
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tideline.errors import BadInput, ServiceAway, TidelineError
 from tideline.kafka.settings import SHORT_PATIENCE, kafka_settings
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.state import LedgerState
+from tideline.model.head import Headroom
 from tideline.model.observation import Observation
+from tideline.model.offsets import TopicPartition
 from tideline.page.bands import Seen, StreamFacts, StreamView
 from tideline.page.workers import Workers
+from tideline.rules.advance import MOST_MEASURED, headroom_of, unread_places
 from tideline.stream.files import StreamFile
 from tideline.stream.folder import StreamsFolder
 from tideline.stream.stream import Stream
 from tideline.wiring import open_ledger
+
+if TYPE_CHECKING:
+    from tideline.kafka.client import KafkaCluster
 
 log = logging.getLogger("tideline")
 Answer = TypeVar("Answer")
@@ -46,6 +53,18 @@ _TURN_SECONDS = 1
 _MOST_WAITING = 64
 
 
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """One look at a cluster: what it said, which ledgers were known before, what is measured."""
+
+    found: Observation | None = None
+    states: Mapping[str, LedgerState] = field(default_factory=dict)
+    headroom: Mapping[str, tuple[Headroom, ...]] = field(default_factory=dict)
+
+
+_NOT_YET = _Look()
+
+
 class Sources:
     """Streams, ledgers and brokers of one Airflow.
 
@@ -57,8 +76,10 @@ class Sources:
         self._opened: dict[str, tuple[Stream, Ledger]] = {}
         self._read: dict[str, tuple[Ledger, LedgerState]] = {}
         self._facts: dict[str, StreamFacts] = {}
-        self._looks: dict[str, tuple[Observation, Mapping[str, LedgerState]]] = {}
-        """By connection: the last observation, and what ledgers were known before it."""
+        self._looks: dict[str, _Look] = {}
+        """By connection: the last one."""
+        self._written: dict[str, dict[tuple[str | None, TopicPartition, int], datetime]] = {}
+        """By connection: when records at unread offsets were written."""
         self._late: dict[str, Future[Any]] = {}
         """By stream: a question that somebody has waited for in vain."""
         self._asking: dict[tuple[str, str], tuple[Hashable, Future[Any]]] = {}
@@ -145,9 +166,10 @@ class Sources:
         made_of = (stream, ledger.value, brokers.value)
         known = self._facts.get(stream.stream)
         if known is None or not known.stand_on(*made_of):
-            observation, states = self._looks.get(stream.kafka.connection, (None, {}))
-            is_newer = observation is brokers.value and states.get(stream.stream) is ledger.value
-            known = StreamFacts(*made_of, is_newer=is_newer)
+            look = self._looks.get(stream.kafka.connection, _NOT_YET)
+            is_newer = look.states.get(stream.stream) is ledger.value
+            is_newer = is_newer and look.found is brokers.value
+            known = StreamFacts(*made_of, look.headroom.get(stream.stream, ()), is_newer=is_newer)
             self._facts[stream.stream] = known
         return known
 
@@ -189,8 +211,44 @@ class Sources:
                     topics |= set(state.head.topics)
         with KafkaCluster(kafka_settings(connection).less_patient(_BROKER_PATIENCE)) as cluster:
             found = cluster.observe(topics, {})
-        self._looks[connection] = found, states
+            headroom = self._measure(cluster, connection, found, states)
+        self._looks[connection] = _Look(found, states, headroom)
         return found
+
+    def _measure(
+        self,
+        cluster: KafkaCluster,
+        connection: str,
+        found: Observation,
+        states: Mapping[str, LedgerState],
+    ) -> dict[str, tuple[Headroom, ...]]:
+        """Headroom by stream where no run has measured it: of a paused one, nobody else does.
+
+        When a record was written is asked once; like a run's, it is a courtesy.
+        """
+        unread = {
+            name: unread_places(state.head.positions, found, MOST_MEASURED)
+            for name, state in states.items()
+            if not state.head.headroom
+        }
+        ids = {t.topic: t.topic_id for t in found.topics}
+        places = {(ids[p.topic], p, at) for some in unread.values() for p, at in some.items()}
+        known = self._written.get(connection, {})
+        new = {place: at for _, place, at in islice(places - known.keys(), MOST_MEASURED)}
+        try:
+            written = cluster.written_at(new)
+            known |= {(ids[p.topic], p, new[p]): at for p, at in written.items() if at is not None}
+            kept = cluster.retention_ms({place.topic for _, place, _ in places}) if places else {}
+        except Exception as error:
+            log.warning("the page: retention headroom is unknown: %s", error)
+            return {}
+        self._written[connection] = {key: known[key] for key in places & known.keys()}
+        return {
+            name: headroom_of(
+                some, {p: known.get((ids[p.topic], p, at)) for p, at in some.items()}, kept
+            )
+            for name, some in unread.items()
+        }
 
 
 def not_answered(name: str) -> ServiceAway:

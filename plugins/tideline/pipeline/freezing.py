@@ -18,13 +18,12 @@ from tideline.model.observation import Observation
 from tideline.model.plan import BatchPlan, BatchProposal, freeze
 from tideline.model.run import RunRecord
 from tideline.model.wording import duration_text
-from tideline.rules.advance import scarce
+from tideline.rules.advance import MOST_MEASURED, scarce
 from tideline.rules.backfill import is_about
 from tideline.rules.planning import move_over_coverage, plan_live
 from tideline.rules.positions import is_set_aside
 from tideline.rules.reset_detection import blocked_by
 
-_HEADROOM_OF_AT_MOST = 200
 """Partitions whose headroom a run measures: those furthest behind."""
 
 
@@ -214,7 +213,7 @@ def keep_headroom(run: RunContext, head: Head, proposal: BatchProposal) -> None:
 
 def _warned_headroom(run: RunContext, head: Head, proposal: BatchProposal) -> tuple[Headroom, ...]:
     """Retention headroom as it is now; warns where it is scarce."""
-    measured = measure_headroom(run, head, proposal.observation, _HEADROOM_OF_AT_MOST)
+    measured = measure_headroom(run, head, proposal.observation, MOST_MEASURED)
     for item in scarce(measured, run.stream.headroom_warning_seconds, now()):
         log.warning(
             "%s (retention.ms is %s); raise it or run more often",

@@ -197,6 +197,10 @@ def late_rows(head: Head, verified: Iterable[VerifiedRange]) -> tuple[Coordinate
     )
 
 
+MOST_MEASURED = 200
+"""Of so many partitions the headroom is measured, the furthest behind first."""
+
+
 def unread_places(
     positions: Iterable[PartitionPosition], observation: Observation, most: int | None = None
 ) -> dict[TopicPartition, int]:

@@ -65,8 +65,10 @@ def summarize(
     ]
     lags = [s.lag for s in followed if s.lag is not None]
     has_lag = any(lags)
-    unread = [h.written_at for h in head.headroom if h.written_at is not None]
-    left = [s for h in head.headroom if (s := h.seconds_left(now)) is not None]
+    known = [s.headroom for s in followed if s.headroom is not None]
+    unread = [h.written_at for h in known if h.written_at is not None]
+    left = min((x for s in followed if (x := s.seconds_left(now)) is not None), default=None)
+    is_estimated = not head.headroom and not any(s.is_expired for s in followed)
     newest = head.commits[-1] if head.commits else None
     is_decoded = bool(decoding.coverage) or is_typed
     undecoded = (head.coverage - decoding.coverage).offsets if is_decoded else None
@@ -78,7 +80,8 @@ def summarize(
         is_measured=all(s.is_observed for s in followed) if followed else problem is None,
         problem=problem,
         oldest_unread_at=min(unread, default=None) if has_lag else None,
-        headroom_seconds=min(left, default=None) if has_lag else None,
+        headroom_seconds=left if has_lag else None,
+        headroom_estimated=has_lag and left is not None and is_estimated,
         last_run=newest.run_id if newest is not None else None,
         last_landed_version=newest.version if newest is not None else None,
         open_incidents=len(open_incidents),
@@ -185,6 +188,8 @@ def _state(head: Head, open_incidents: Collection[Incident], *, is_behind: bool)
         return "waiting"
     if undecided:
         return "halted"
+    if open_incidents:
+        return "decided"
     if not head.positions:
         return "never_run"
     return "behind" if is_behind else "up_to_date"

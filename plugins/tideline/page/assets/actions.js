@@ -1,21 +1,24 @@
 /**
- * Ways to Airflow's own forms. This page itself changes nothing.
+ * What can be done: by a button where no more has to be said, else in Airflow's own forms.
  * @module
  */
 import { announce, h, update } from "./dom.js";
 import { airflowLink } from "./links.js";
+import { triggerButton } from "./trigger.js";
 
 /**
  * @param {Element} body
- * @param {Object[]} actions Action: title, url, fill, note, command.
+ * @param {Object[]} actions Action: title, url, fill, note, command, trigger.
+ * @param {() => void} refresh Ask the ledger anew.
  */
-export function showActions(body, actions) {
-  update(body, h("ul", { class: "actions" }, actions.map(action)));
+export function showActions(body, actions, refresh) {
+  const again = () => showActions(body, actions, refresh);
+  update(body, h("ul", { class: "actions" }, actions.map((one) => action(one, again, refresh))));
 }
 
-function action({ title, url, fill, note, command }) {
+function action({ title, url, fill, note, command, trigger }, again, refresh) {
   return h("li", { "data-key": `${title} ${url}` },
-    h("div", { class: "way" }, airflowLink(url, title)),
+    h("div", { class: "way" }, trigger ? triggerButton(title, title, trigger, again, refresh) : airflowLink(url, title)),
     note && h("p", { class: "dim" }, note),
     fill !== null && copied("values", title, pretty(fill)),
     command && [h("p", { class: "dim" }, "In a shell:"), copied("command", title, command)]);

@@ -56,6 +56,12 @@ export const partitions = (stream, query) => at(`streams/${part(stream)}/partiti
 /** @param {string} stream @param {number} count @returns {Promise<Object>} RunPage */
 export const runs = (stream, count) => at(`streams/${part(stream)}/runs`, { count });
 
+/** @param {string} stream @returns {Promise<Object>} Quarantine */
+export const quarantine = (stream) => at(`streams/${part(stream)}/quarantine`);
+
+/** @param {string} stream @returns {Promise<Object>} Pace */
+export const pace = (stream) => at(`streams/${part(stream)}/pace`);
+
 /** @param {string} stream @param {number} count @returns {Promise<Object>} IncidentPage */
 export const incidents = (stream, count) => at(`streams/${part(stream)}/incidents`, { count });
 
@@ -70,6 +76,27 @@ export const tasks = (dag, run) =>
 /** What Airflow itself says of the newest runs. @param {string} dag @param {number} count @returns {Promise<Object>} */
 export const airflowRuns = (dag, count) =>
   get(new URL(`api/v2/dags/${part(dag)}/dagRuns?order_by=-run_after&limit=${count}`, AIRFLOW));
+
+/** @param {string} dag @returns {Promise<Object>} What Airflow says of a Dag. */
+export const dag = (dag) => get(new URL(`api/v2/dags/${part(dag)}`, AIRFLOW));
+
+/** Ids of the Dags of ours that Airflow finds. @param {Object} query As of Airflow's own list. @returns {Promise<Set<string>>} */
+export async function dags(query) {
+  const found = new Set();
+  for (let asked = 0, total = 1; asked < total; ) {
+    const url = new URL("api/v2/dags", AIRFLOW);
+    for (const [name, value] of Object.entries({ tags: "tideline", order_by: "dag_id", limit: 100, offset: asked, ...query })) url.searchParams.set(name, value);
+    const { dags, total_entries } = await get(url);
+    for (const { dag_id } of dags) found.add(dag_id);
+    asked += dags.length || total_entries;
+    total = total_entries;
+  }
+  return found;
+}
+
+/** @param {string} dag @param {string} run @param {Object} task @returns {Promise<Object>} A task's log, as Airflow keeps it. */
+export const log = (dag, run, { task_id: task, map_index: index, try_number: number }) =>
+  get(new URL(`api/v2/dags/${part(dag)}/dagRuns/${part(run)}/taskInstances/${part(task)}/logs/${number}?full_content=true&map_index=${index}`, AIRFLOW));
 
 /** @param {string} dag @param {string} run @returns {Promise<Object>} What Airflow says of a run. */
 export const run = (dag, run) => get(new URL(`api/v2/dags/${part(dag)}/dagRuns/${part(run)}`, AIRFLOW));

@@ -3,25 +3,31 @@
  * @module
  */
 import { h, s } from "./dom.js";
-import { NOTHING, count, duration, short, size } from "./format.js";
+import { NOTHING, count, duration, plural, short, size } from "./format.js";
+
+/**
+ * Headroom of a stream. @param {Object} listed ListedStream
+ */
+export const headroomBar = ({ status, retention_seconds: kept }) => leftBar(status?.headroom_seconds, kept, status?.headroom_estimated);
 
 /**
  * Time until retention reaches the oldest unread record, as a part of the retention.
- * @param {number|null} seconds Negative is overdue.
+ * @param {number|null} seconds Negative is overdue; 0: it has deleted what is unread.
  * @param {number|null} retention Seconds; null where unknown or without limit.
+ * @param {boolean} [isEstimated] No run has measured it.
  */
-export function headroomBar(seconds, retention) {
+export function leftBar(seconds, retention, isEstimated = false) {
   if (seconds === null || seconds === undefined) {
     return h("span", { class: "dim", title: "nothing is unread, or it is unknown" }, NOTHING);
   }
   const share = retention ? Math.max(0, Math.min(1, seconds / retention)) : null;
-  const text = seconds < 0 ? `overdue by ${duration(seconds)}` : duration(seconds);
-  const title = retention ? `${text} of ${duration(retention)} retention` : text;
+  const text = seconds < 0 ? `overdue by ${duration(seconds)}` : seconds === 0 ? "0: records are deleted" : duration(seconds);
+  const title = `${text}${retention ? ` of ${duration(retention)} retention` : ""}${isEstimated ? "; estimated: no run has measured it" : ""}`;
   return h(
     "span",
     { class: "gauge", title },
     share !== null && bar(share, share < 0.1 ? "bad" : share < 0.25 ? "warn" : "good"),
-    h("span", { class: seconds < 0 ? "text over" : "text" }, text),
+    h("span", { class: seconds <= 0 ? "text over" : "text" }, text, isEstimated && h("span", { class: "dim" }, " estimated")),
     retention && h("span", { class: "unseen" }, ` of ${duration(retention)} retention`),
   );
 }
@@ -107,7 +113,7 @@ export function curve(given) {
   const most = days.reduce((best, day) => (day.rows > best.rows ? day : best));
   const last = days[days.length - 1];
   const title =
-    `${days.length} days. ${last.day}: ${count(last.rows)} rows, ${size(last.bytes)}. ` +
+    `${plural(days.length, "day")}. ${last.day}: ${count(last.rows)} rows, ${size(last.bytes)}. ` +
     `Most: ${count(most.rows)} rows, ${size(most.bytes)} on ${most.day}.`;
   return h(
     "span",
@@ -118,7 +124,7 @@ export function curve(given) {
       s("polygon", { class: "rows", points: `0,${height} ${rows.join(" ")} ${width},${height}` }),
       s("polyline", { class: "bytes", points: points("bytes").join(" ") }),
     ),
-    h("span", { class: "text" }, `${short(mean)} rows`, h("br"), size(bytes)),
+    h("span", { class: "text" }, `${short(mean)} rows`, h("span", { class: "size" }, h("br"), size(bytes))),
     h("span", { class: "unseen" }, ` a day. ${title}`),
   );
 }

@@ -3,18 +3,16 @@
  * records it, with the reader's own login and rights.
  * @module
  */
-import * as api from "./api.js";
-import { announce, h } from "./dom.js";
+import { h } from "./dom.js";
 import { plural } from "./format.js";
 import { mostAtStake } from "./stakes.js";
 import { airflowLink } from "./links.js";
+import { send, told } from "./trigger.js";
 
 const DAG = "tideline_resolve";
 const LOSES = "accept_loss";
-const ASK_MS = 1_000;
-const PATIENCE = 60; // how often a run is asked for before the reader is sent to it
 
-const drafts = new Map(); // incident id -> { choice, told }; told: null, "sending", an Error, or { run, state }
+const drafts = new Map(); // incident id -> { choice, told }; told as of `send`
 
 /** @param {Object} one Incident @param {Object} page StreamPage @returns {boolean} Whether its choices have buttons. */
 export const isChosenHere = (one, page) => page.actions.some(({ incident, choices }) => incident === one.id && choices.length > 0);
@@ -43,7 +41,7 @@ export function answerForm(one, page, again, refresh) {
   return h("form", { class: "decide", "data-key": `decide ${one.id}`, "aria-label": `Decide about ${one.id}`, onsubmit: send },
     h("div", { class: "ways" }, way.choices.map(({ choice, meaning }) => button(one, choice, meaning, draft, change))),
     draft.choice && reason(one, page, draft),
-    told(draft.told));
+    told(draft.told, DAG, WORDS));
 }
 
 function button(one, choice, meaning, draft, change) {
@@ -78,34 +76,13 @@ function alike(one, page) {
   return page.incidents.filter((other) => other.id !== one.id && other.class === one.class && other.topic === one.topic && isChosenHere(other, page));
 }
 
-async function record(form, change, refresh) {
-  change({ told: "sending" });
-  try {
-    const { dag_run_id: run } = await api.trigger(DAG, form);
-    for (let asked = 0; asked < PATIENCE; asked += 1) {
-      const { state } = await api.run(DAG, run);
-      change({ choice: form.choice, told: { run, state } });
-      if (state === "success" || state === "failed") break;
-      await new Promise((done) => setTimeout(done, ASK_MS));
-    }
-    refresh();
-  } catch (problem) {
-    change({ choice: form.choice, told: problem });
-  }
+function record(form, change, refresh) {
+  return send(DAG, form, (told) => change({ choice: form.choice, told })).then(refresh);
 }
 
 const WORDS = {
   success: "Recorded; the next run carries it out. ",
   failed: "It was not recorded; the run's log says why. ",
   other: "Airflow has taken it; it is recorded when this run is through. ",
+  error: "It was not recorded: ",
 };
-
-function told(what) {
-  if (what === null) return null;
-  if (what === "sending") return h("p", { class: "dim", role: "status" }, "Asking Airflow…");
-  if (what instanceof Error) return h("p", { class: "over", role: "alert" }, `It was not recorded: ${what.message}`);
-  const text = WORDS[what.state] ?? WORDS.other;
-  announce(text);
-  const url = `dags/${DAG}/runs/${encodeURIComponent(what.run)}`;
-  return h("p", { class: what.state === "failed" ? "over" : null, role: "status" }, text, airflowLink(url, "This run"));
-}

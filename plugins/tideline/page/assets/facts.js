@@ -2,10 +2,13 @@
  * A stream in a few numbers.
  * @module
  */
+import { logPage } from "./airflow.js";
 import { curve, headroomBar, trend } from "./bars.js";
 import { h, update } from "./dom.js";
 import { NOTHING, count, duration, middle, plural, runName, short, time } from "./format.js";
+import { airflowLink } from "./links.js";
 import { lag } from "./list_columns.js";
+import { outlook } from "./pace.js";
 import { STATES, stateBadge, stateOf } from "./states.js";
 
 /** What the phases of a run are called, in their order; shorter ones than a tenth are left out. */
@@ -27,7 +30,7 @@ export function showHeadline(body, page) {
   const state = stateOf(page);
   update(
     body,
-    h("div", { class: "headline" }, h("h1", {}, page.stream), stateBadge(state), h("span", { class: "dim" }, STATES[state].hint)),
+    h("div", { class: "headline" }, h("h1", {}, page.stream), stateBadge(state), h("span", { class: "dim" }, STATES[state].hint, page.paused && state !== "paused" && "; its Dag is paused")),
     h("p", { class: "flow" }, h("code", {}, page.topics), h("span", { "aria-label": "lands in" }, " → "), h("code", {}, page.table)),
   );
 }
@@ -45,9 +48,9 @@ export function showFacts(body, page) {
   update(
     body,
     h("dl", { class: "facts" },
-      fact("Lag", lag(status), "unread offsets"),
+      fact("Lag", lag(status), outlook(page.pace)),
       fact("Oldest unread", time(status?.oldest_unread_at, "age"), "age of the oldest unread record"),
-      fact("Headroom", headroomBar(status?.headroom_seconds, page.retention_seconds), "until retention reaches an unread record"),
+      fact("Headroom", headroomBar(page), "until retention reaches an unread record"),
       fact("Last landed run", run(status), status?.last_run ? `table version ${count(status.last_landed_version)}` : "none yet"),
       wrong.map(({ shown }) => shown)),
     h("details", { class: "more", "data-key": "more facts" },
@@ -62,8 +65,10 @@ function allOthers(page) {
   const made = [];
   const add = (isThere, isWrong, ...told) => isThere && made.push({ isWrong: Boolean(isWrong), shown: fact(...told) });
   const failed = status ? Object.entries(status.expectations) : [];
+  add(page.paused !== null, page.paused, "Dag", airflowLink(`dags/${encodeURIComponent(page.dag_id)}`, page.paused ? over("paused") : "active"), page.paused ? "no run begins" : "in Airflow");
+  add(page.failed, true, "Last run", page.failed && failure(page), page.error?.text ?? "its tasks say why");
   add(status?.undecoded != null, status?.undecoded > 0, "Not decoded", count(status?.undecoded), "landed offsets without a typed row");
-  add(status?.in_quarantine != null, false, "In quarantine", count(status?.in_quarantine), "records that are no typed rows");
+  add(status?.in_quarantine != null, status?.in_quarantine > 0, "In quarantine", status?.in_quarantine ? h("a", { href: "#quarantine", class: "over" }, count(status.in_quarantine)) : "0", "records without a typed row");
   add(failed.length, failed.some(([, rows]) => rows > 0), "Failed expectations", ...(failed.length ? failures(status.expectations) : []));
   add(status?.names.length, status?.names.some(({ finding }) => finding), "Names", status?.names.length && names(status.names), "in a catalog");
   add(status?.erasures?.length, status?.erasures?.some(({ overdue }) => overdue), "Erasures", status?.erasures?.length && erasures(status.erasures), "by key; files of older versions go then");
@@ -83,6 +88,13 @@ function allOthers(page) {
 function fact(name, value, note) {
   const parts = [h("div", { class: "value" }, value), h("div", { class: "note" }, note)];
   return h("div", { class: "fact" }, h("dt", {}, name), h("dd", {}, parts));
+}
+
+const over = (text) => h("span", { class: "over" }, text);
+
+function failure({ dag_id: dag, failed: { dag_run_id: run }, error }) {
+  const url = error ? logPage(dag, run, error.task) : `dags/${encodeURIComponent(dag)}/runs/${encodeURIComponent(run)}`;
+  return airflowLink(url, over(error ? `failed in ${error.task.task_id}` : "failed"));
 }
 
 function run(status) {

@@ -115,7 +115,7 @@ const AIRFLOWS = /^([a-z_]+?)__(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)/;
 export function runName(id) {
   const [, kind, day, at] = AIRFLOWS.exec(id) ?? [];
   if (!kind) return h("span", { class: "runname id", title: id }, middle(id, 30));
-  return h("span", { class: "runname", title: id }, `${day} ${at}`, h("span", { class: "kind" }, ` ${kind.replace("_", " ")}`));
+  return h("span", { class: "runname", title: id }, `${day} ${at.slice(0, 5)}`, h("span", { class: "seconds" }, at.slice(5)), " UTC", h("span", { class: "kind" }, ` ${kind.replace("_", " ")}`));
 }
 
 /** Cut in the middle: both ends tell names apart. @param {string} text @param {number} length */

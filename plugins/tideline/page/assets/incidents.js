@@ -8,18 +8,19 @@ import { count, exact, plural, range, time } from "./format.js";
 import { airflowLink, runbookLink } from "./links.js";
 import { mostAtStake } from "./stakes.js";
 import { badge } from "./states.js";
+import { triggerButton } from "./trigger.js";
 
 /** @param {Element} body @param {Object} page StreamPage @param {() => void} refresh Ask the ledger anew. */
 export function showOpen(body, page, refresh) {
   const again = () => showOpen(body, page, refresh);
   update(body, page.incidents.map((one) => h("article", { class: `incident open ${one.decision ? "decided" : ""}`, "data-key": one.id, "aria-label": `${one.id}: ${one.class}` },
     h("div", { class: "title" }, title(one), h("span", { class: "dim" }, "open since ", time(one.opened_at))), details(one, page),
-    one.decision ? carriedOut(page) : answerForm(one, page, again, refresh))));
+    one.decision ? carriedOut(page, one.id, again, refresh) : answerForm(one, page, again, refresh))));
 }
 
-function carriedOut(page) {
-  const now = page.schedule ? "Decided; waits for a run. The next scheduled run carries the decision out; or trigger one: " : "Decided; waits for a run. There is no schedule, so trigger one: ";
-  return h("p", { class: "answerway" }, now, airflowLink(`dags/${encodeURIComponent(page.dag_id)}`, page.dag_id));
+function carriedOut(page, id, again, refresh) {
+  const next = page.paused ? "The Dag is paused: unpause it, else no run begins. " : page.schedule ? "The next scheduled run carries the decision out. " : "There is no schedule. ";
+  return h("div", { class: "answerway" }, "Decided, waits for a run. ", next, triggerButton("Run now", `run for ${id}`, { dag_id: page.dag_id, conf: {} }, again, refresh));
 }
 
 /** @param {Element} body @param {Object[]} incidents Incident @param {boolean} more @param {Object} page StreamPage */

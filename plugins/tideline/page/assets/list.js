@@ -2,18 +2,23 @@
  * All streams: the worst first, sorted by any column, filtered, searched.
  * @module
  */
+import { dagProblem, lookAtDags, withDag } from "./airflow.js";
 import * as api from "./api.js";
 import { announce, h, rows, update } from "./dom.js";
 import { count, plural } from "./format.js";
 import { COLUMNS } from "./list_columns.js";
-import { errorNotice, manyLooks, showNotices } from "./notices.js";
+import { dagNotice, errorNotice, manyLooks, showNotices } from "./notices.js";
 import { keepFresh } from "./refresh.js";
-import { STATES, rank, stateOf } from "./states.js";
-import { compare, headRow, row, table } from "./table.js";
+import { STATES, needsSomebody, rank, stateOf } from "./states.js";
+import { compare, headRow, row, table, turning } from "./table.js";
 import { showTop, showAsked } from "./top.js";
 
 const MEASURED = "tideline-list";
-const DOWN_FIRST = ["lag", "oldest", "landed", "days", "incidents"];
+const DOWN_FIRST = ["lag", "oldest", "landed", "days", "quarantine", "incidents"];
+
+const PAGE = 100; // rows
+const NEEDS = "needs"; // a filter beside the states
+const SAVED = "tideline.filter"; // where the browser keeps whether it was the last one
 
 const seen = { streams: null, at: null };
 const wanted = readAddress();
@@ -33,6 +38,7 @@ function build() {
     fleets: h("div", { class: "chips fleets", role: "group", "aria-label": "Filter by fleet" }),
     found: h("span", { class: "dim found" }),
     box: h("div", { class: "scrollbox", hidden: true }, made.table),
+    pages: h("nav", { class: "paging", "aria-label": "Pages of streams", hidden: true }),
     empty: h("div", { class: "empty" }, h("p", { class: "loading" }, "Loading…")),
   });
   const search = h("input", {
@@ -46,19 +52,18 @@ function build() {
       h("div", { class: "search" }, h("label", { for: "search", class: "unseen" }, "Search streams"), search, parts.found)),
     parts.fleets,
     parts.box,
+    parts.pages,
     parts.empty,
   );
 }
 
 async function load() {
   try {
+    lookAtDags(show);
     const answer = await api.streams();
-    tellChanges(seen.streams, answer.streams);
-    seen.streams = answer.streams;
+    seen.answer = answer.streams;
     seen.at = new Date().toISOString();
-    const [ledgers, brokers] = [manyLooks(seen.streams, "ledger", "The ledger"), manyLooks(seen.streams, "brokers", "The brokers")];
-    showNotices(ledgers, brokers);
-    draw();
+    show();
     showAsked(seen.at, answer.refreshing);
     return answer.refreshing;
   } catch (problem) {
@@ -67,6 +72,16 @@ async function load() {
     if (!seen.streams) update(parts.empty);
     return false;
   }
+}
+
+/** Draw what both have answered: the page's API, and Airflow. */
+function show() {
+  if (!seen.answer) return;
+  const streams = seen.answer.map(withDag);
+  tellChanges(seen.streams, streams);
+  seen.streams = streams;
+  showNotices(manyLooks(streams, "ledger", "The ledger"), manyLooks(streams, "brokers", "The brokers"), dagNotice(dagProblem()));
+  draw();
 }
 
 function tellChanges(before, now) {
@@ -78,7 +93,7 @@ function tellChanges(before, now) {
 }
 
 function want(change) {
-  Object.assign(wanted, change);
+  Object.assign(wanted, { first: 0 }, change);
   writeAddress();
   if (!seen.streams) return;
   draw();
@@ -89,18 +104,27 @@ function draw() {
   const started = performance.now();
   const found = seen.streams.filter(fits);
   const matching = found.filter((one) => !wanted.fleet || fleetOf(one) === wanted.fleet);
-  const shown = matching.filter((one) => !wanted.state || stateOf(one) === wanted.state).sort(order);
+  const isWanted = (one) => !wanted.state || (wanted.state === NEEDS ? needsSomebody(one) : stateOf(one) === wanted.state);
+  const shown = matching.filter(isWanted).sort(order);
+  wanted.first = Math.min(wanted.first, Math.max(0, Math.floor((shown.length - 1) / PAGE) * PAGE));
   update(parts.chips, chips(matching));
   update(parts.fleets, fleets(found));
   const sort = wanted.sort === "worst" ? { by: "state", down: false } : { by: wanted.sort, down: wanted.down };
   update(parts.head, headRow(COLUMNS, sort, onSort));
-  rows(parts.body, shown, (one) => one.stream, stamp, (one) => row(COLUMNS, one));
+  rows(parts.body, shown.slice(wanted.first, wanted.first + PAGE), (one) => one.stream, stamp, (one) => row(COLUMNS, one));
   const all = plural(seen.streams.length, "stream");
   update(parts.found, shown.length === seen.streams.length ? all : `${count(shown.length)} of ${all}`);
   parts.box.hidden = !shown.length;
+  parts.pages.hidden = shown.length <= PAGE;
+  update(parts.pages, turning(wanted.first, PAGE, Math.min(wanted.first + PAGE, shown.length), shown.length, "stream", turn));
   update(parts.empty, shown.length ? null : nothing());
   if (performance.getEntriesByName(MEASURED).length > 50) performance.clearMeasures(MEASURED);
   performance.measure(MEASURED, { start: started });
+}
+
+function turn(first) {
+  want({ first });
+  window.scrollTo(0, 0);
 }
 
 /** What a row shows; when its ledger and brokers were asked is shown only while they do not answer. */
@@ -110,7 +134,7 @@ function stamp({ ledger, brokers, ...one }) {
 
 function nothing() {
   if (seen.streams.length) {
-    return h("p", {}, "No stream fits. ", h("button", { type: "button", class: "plain", onclick: clear }, "Show all"));
+    return h("p", {}, wanted.state === NEEDS && !wanted.search ? "No stream needs you. " : "No stream fits. ", h("button", { type: "button", class: "plain", onclick: clear }, "Show all"));
   }
   return [
     h("p", {}, h("strong", {}, "No streams.")),
@@ -155,6 +179,7 @@ function chips(matching) {
       mark && h("span", { class: "mark", "aria-hidden": "true" }, mark), label, " ", h("b", {}, count(number)));
   return [
     chip("", "all", matching.length, "all", ""),
+    chip(NEEDS, "needs me", matching.filter(needsSomebody).length, "all", ""),
     ...Object.entries(STATES).filter(([state]) => counts.has(state) || state === wanted.state)
       .map(([state, { label, tone, mark }]) => chip(state, label, counts.get(state) ?? 0, tone, mark)),
   ];
@@ -169,7 +194,7 @@ function fleets(found) {
   for (const one of found) {
     const known = groups.get(fleetOf(one)) ?? { number: 0, worst: stateOf(one), wrong: 0 };
     if (rank(stateOf(one)) < rank(known.worst)) known.worst = stateOf(one);
-    if (["bad", "ask"].includes(STATES[stateOf(one)].tone)) known.wrong += 1;
+    if (needsSomebody(one)) known.wrong += 1;
     known.number += 1;
     groups.set(fleetOf(one), known);
   }
@@ -187,10 +212,12 @@ function fleets(found) {
 
 function readAddress() {
   const query = new URLSearchParams(window.location.search);
+  const state = query.get("state") ?? (query.size ? "" : saved());
   const sort = query.get("sort");
   return {
     search: query.get("search") ?? "",
-    state: query.get("state") in STATES ? query.get("state") : "",
+    state: state in STATES || state === NEEDS ? state : "",
+    first: (Math.max(1, Number.parseInt(query.get("page") ?? "1", 10) || 1) - 1) * PAGE,
     fleet: query.get("fleet") ?? "",
     sort: COLUMNS.some(({ id }) => id === sort) ? sort : "worst",
     down: query.get("down") === "1",
@@ -204,5 +231,24 @@ function writeAddress() {
   if (wanted.fleet) query.set("fleet", wanted.fleet);
   if (wanted.sort !== "worst") query.set("sort", wanted.sort);
   if (wanted.down) query.set("down", "1");
+  if (wanted.first) query.set("page", String(wanted.first / PAGE + 1));
+  save(wanted.state === NEEDS ? NEEDS : "");
   window.history.replaceState(null, "", query.size ? `?${query}` : window.location.pathname);
+}
+
+/** Whoever is on call opens the list as they left it: only what needs somebody, or all. */
+function saved() {
+  try {
+    return window.localStorage.getItem(SAVED) ?? "";
+  } catch {
+    return ""; // the browser keeps nothing
+  }
+}
+
+function save(filter) {
+  try {
+    window.localStorage.setItem(SAVED, filter);
+  } catch {
+    // the address has it
+  }
 }

@@ -5,8 +5,8 @@
 import { average, curve, headroomBar } from "./bars.js";
 import { h } from "./dom.js";
 import { NOTHING, count, runName, time } from "./format.js";
-import { streamLink } from "./links.js";
-import { badge, rank, stateBadge, stateOf } from "./states.js";
+import { airflowLink, streamLink } from "./links.js";
+import { STATES, badge, ledgerState, rank, stateBadge, stateOf } from "./states.js";
 
 /** As `Column` of table.js, each with `value`: what it is sorted by; null and undefined are unknown. */
 export const COLUMNS = [
@@ -17,18 +17,22 @@ export const COLUMNS = [
     cell: ({ status }) => lag(status), value: ({ status }) => status?.offset_lag,
   },
   {
-    id: "oldest", label: "Oldest unread", number: true, hint: "age of the oldest unread record, as the last run saw it",
+    id: "oldest", label: "Oldest", number: true, hint: "age of the oldest unread record, as the last run saw it",
     cell: ({ status }) => time(status?.oldest_unread_at, "age"), value: ({ status }) => age(status?.oldest_unread_at),
   },
   {
     id: "headroom", label: "Headroom", hint: "time until retention reaches an unread record",
-    cell: (one) => headroomBar(one.status?.headroom_seconds, one.retention_seconds),
+    cell: headroomBar,
     value: ({ status }) => status?.headroom_seconds,
   },
   { id: "landed", label: "Last landed run", cell: runCell, value: ({ status }) => status?.last_run },
   {
-    id: "days", label: "A day", hint: "filled: rows; line: bytes; the numbers are an average day",
+    id: "days", label: "A day", hint: "filled: rows; line: bytes; the number is an average day",
     cell: ({ days }) => curve(days), value: ({ days }) => (days.length ? average(days).rows : null),
+  },
+  {
+    id: "quarantine", label: "Quarantine", number: true, hint: "records without a typed row",
+    cell: ({ status }) => (status?.in_quarantine ? badge(count(status.in_quarantine), "warn") : count(status?.in_quarantine)), value: ({ status }) => status?.in_quarantine,
   },
   {
     id: "incidents", label: "Incidents", number: true, hint: "open incidents",
@@ -44,7 +48,7 @@ export function lag(status) {
 }
 
 function nameCell({ stream, topics, table, fleet }) {
-  const flow = `${topics} → ${table}`;
+  const flow = topics === stream ? table : `${topics} → ${table}`;
   return [streamLink(stream), fleet && h("span", { class: "dim", title: "fleet" }, ` ${fleet}`), h("span", { class: "sub", title: flow }, flow)];
 }
 
@@ -54,10 +58,17 @@ function stateCell(one) {
   const doubt = !look.problem && one.brokers.asked_at && one.status?.problem;
   return [
     stateBadge(stateOf(one)),
+    (one.paused || one.failed) && h("span", { class: "sub" }, ofDag(one)),
     look.problem && h("span", { class: "sub warn", title: look.problem }, `${whose} away`, seen),
     doubt && h("span", { class: "sub warn", title: doubt }, doubt),
     one.warning && h("span", { class: "sub warn", title: one.warning }, one.warning),
   ];
+}
+
+/** What stands behind a paused or failed Dag, and the way there. */
+function ofDag({ paused, dag_id: dag, ...one }) {
+  const runs = paused ? "" : "/runs?state=failed";
+  return [`${STATES[ledgerState(one)].label}; `, airflowLink(`dags/${encodeURIComponent(dag)}${runs}`, paused ? "its Dag" : "its runs")];
 }
 
 function runCell({ status }) {

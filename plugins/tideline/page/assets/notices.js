@@ -36,8 +36,8 @@ export function lookNotice(look, title, shown) {
  */
 export function doubtNotice(status) {
   if (!status?.problem) return null;
-  const lag = status.is_measured ? null : "Its lag is as the last run saw it. ";
-  return notice("warn", "Not all is as the ledger has it.", lag, "The next run checks it. ", h("span", { class: "why" }, status.problem));
+  const lag = status.is_measured ? null : "The lag is as the last run saw it. ";
+  return notice("warn", "Brokers and ledger disagree.", lag, "The next run checks it. ", h("span", { class: "why" }, status.problem));
 }
 
 /**
@@ -62,6 +62,11 @@ export function errorNotice(problem, since) {
   if (problem.status === 422) return notice("bad", "That does not fit.", h("span", { class: "why" }, problem.message));
   if (problem.status === 0) return notice("bad", "No answer.", problem.message, ". ", shown);
   return notice("bad", "This cannot be shown now.", h("span", { class: "why" }, problem.message), " ", shown);
+}
+
+/** @param {Error|null} problem Why Airflow does not tell. */
+export function dagNotice(problem) {
+  return problem && notice("warn", "Airflow does not tell which Dags are paused, and whose last run has failed.", h("span", { class: "why" }, problem.message));
 }
 
 /** @param {Object[]} streams ListedStream @param {"ledger"|"brokers"} whose @param {string} what */

@@ -3,12 +3,12 @@
  * @module
  */
 import * as api from "./api.js";
-import { bar, headroomBar } from "./bars.js";
+import { bar, leftBar } from "./bars.js";
 import { buildCoverage } from "./coverage.js";
 import { h, rows, update } from "./dom.js";
-import { NOTHING, count, plural, short } from "./format.js";
+import { NOTHING, count, short } from "./format.js";
 import { reveal } from "./sections.js";
-import { headRow, row, table } from "./table.js";
+import { headRow, row, table, turning } from "./table.js";
 
 const COUNTS = [25, 50, 100, 200];
 const LAG_BAR = { largest: 1 }; // of the whole stream; bars are relative to it
@@ -33,7 +33,7 @@ function lagCell({ lag }) {
 }
 
 function headroomCell({ headroom }) {
-  return headroomBar(headroom?.seconds_left, headroom?.retention_ms > 0 ? headroom.retention_ms / 1000 : null);
+  return leftBar(headroom?.seconds_left, headroom?.retention_ms > 0 ? headroom.retention_ms / 1000 : null);
 }
 
 /**
@@ -104,19 +104,12 @@ function skewLine(skew) {
 }
 
 function pages({ total, partitions }, query, topics, want) {
-  const last = query.first + partitions.length;
-  const step = (text, label, first, isOff) =>
-    h("button", { type: "button", "data-key": label, "aria-label": label, disabled: isOff, onclick: () => want({ first }) }, text);
   const choose = (id, label, values, now, change) =>
     h("label", { class: "choose", "data-key": id }, label, " ",
       h("select", { onchange: (event) => want(change(event.target.value)) },
         values.map(([value, text]) => h("option", { value, selected: String(value) === String(now) }, text))));
   return [
-    h("span", { class: "dim" }, total ? `${count(query.first + 1)} to ${count(last)} of ${plural(total, "partition")}` : "no partitions"),
-    total > query.count && step("« First", "First page", 0, query.first === 0),
-    total > query.count && step("‹ Previous", "Previous page", Math.max(0, query.first - query.count), query.first === 0),
-    total > query.count && step("Next ›", "Next page", query.first + query.count, last >= total),
-    total > query.count && step("Last »", "Last page", Math.floor((total - 1) / query.count) * query.count, last >= total),
+    turning(query.first, query.count, query.first + partitions.length, total, "partition", (first) => want({ first })),
     total > COUNTS[0] && choose("count", "at a time", twice(COUNTS), query.count, (count) => ({ count: Number(count) })),
     topics.size > 1 && choose("topic", "topic", [["", "all"], ...twice([...topics].sort())], query.topic, (topic) => ({ topic })),
   ];

@@ -2,6 +2,7 @@
  * Runs: what each read, how many rows it landed, and how long its steps took.
  * @module
  */
+import { errorOf, logPage } from "./airflow.js";
 import * as api from "./api.js";
 import { bar } from "./bars.js";
 import { h, rows, update } from "./dom.js";
@@ -37,9 +38,9 @@ const COLUMNS = [
   { id: "at", label: "Changed", cell: ({ updated_at }) => time(updated_at) },
 ];
 
-function statusCell({ status, why }) {
+function statusCell({ status, why, finishes }) {
   const [text, tone, mark] = STATUSES[status] ?? [status, "dim", "?"];
-  return [badge(text, tone, mark), why && h("span", { class: "sub" }, why)];
+  return [badge(text, tone, mark), why && h("span", { class: "sub" }, why), finishes && h("span", { class: "sub" }, status === "done" ? "finished" : "finishes", " the plan of ", runName(finishes))];
 }
 
 /**
@@ -80,7 +81,7 @@ function unrecorded({ dag_run_id, state, end_date, run_after, run_type, triggeri
   const halted = state === "failed" && open.length > 0;
   return {
     run_id: dag_run_id, status: halted ? "halted" : state, why: halted ? `while ${few(open.map(({ id }) => id))} was open` : state === "failed" ? "see its tasks" : null,
-    lane: run_type === "backfill" ? "backfill" : "live", plan_id: null, offsets: null, rows: null, table_version: null, by: by ?? null,
+    lane: run_type === "backfill" ? "backfill" : "live", plan_id: null, offsets: null, rows: null, table_version: null, finishes: null, by: by ?? null,
     ranges: [], updated_at: at, reason: null, url: `dags/${encodeURIComponent(dag)}/runs/${encodeURIComponent(dag_run_id)}`,
   };
 }
@@ -132,8 +133,10 @@ function toggle(run) {
 
 async function ask(id) {
   try {
-    const { task_instances } = await api.tasks(last.page.dag_id, id);
-    opened.set(id, task_instances);
+    const { dag_id: dag } = last.page;
+    const { task_instances: tasks } = await api.tasks(dag, id);
+    const told = (task) => (task.state === "failed" ? errorOf(dag, id, task).catch(() => null) : null);
+    opened.set(id, await Promise.all(tasks.map(async (task) => ({ ...task, error: await told(task) }))));
   } catch (problem) {
     opened.set(id, problem);
   }
@@ -177,8 +180,9 @@ function steps(run) {
   const longest = Math.max(0.001, ...ordered.map((task) => task.duration ?? 0));
   return h("ul", { class: "steps" }, ordered.map((task) =>
     h("li", {},
-      h("span", { class: "step" }, task.task_id),
+      h("span", { class: "step" }, airflowLink(logPage(last.page.dag_id, run.run_id, task), task.task_id)),
       bar((task.duration ?? 0) / longest, task.state === "failed" ? "bad" : "good"),
       h("span", { class: "number" }, task.duration === null ? NOTHING : duration(task.duration)),
-      h("span", { class: "dim" }, task.state ?? "not begun", task.try_number > 1 && `, try ${task.try_number}`))));
+      h("span", { class: "dim" }, task.state ?? "not begun", task.try_number > 1 && `, try ${task.try_number}`),
+      task.error && h("p", { class: "error over" }, task.error))));
 }

@@ -4,11 +4,17 @@
  */
 import { h } from "./dom.js";
 
-/** The worst first; `unknown` is a stream whose ledger or file gives no status. */
+/**
+ * The worst first; `unknown` is a stream whose ledger or file gives no status. Whether its Dag is paused, or its last
+ * run has failed, Airflow says: see `airflow.js`.
+ */
 export const STATES = {
   halted: { label: "halted", mark: "■", tone: "bad", hint: "an incident is open, and nobody was asked" },
-  waiting: { label: "waiting for a person", mark: "◆", tone: "ask", hint: "a person has been asked" },
+  waiting: { label: "waiting", mark: "◆", tone: "ask", hint: "a person has been asked" },
+  failed: { label: "last run failed", mark: "×", tone: "bad", hint: "the run's tasks say why" },
   unknown: { label: "unknown", mark: "?", tone: "dim", hint: "its ledger has not answered yet" },
+  paused: { label: "paused", mark: "‖", tone: "warn", hint: "its Dag is paused: no run begins" },
+  decided: { label: "decided", mark: "▷", tone: "warn", hint: "decided, waits for a run" },
   behind: { label: "behind", mark: "▲", tone: "warn", hint: "offsets are unread, or not decoded" },
   never_run: { label: "never run", mark: "○", tone: "dim", hint: "no run has landed anything" },
   up_to_date: { label: "up to date", mark: "●", tone: "good", hint: "everything is landed" },
@@ -16,9 +22,23 @@ export const STATES = {
 
 const RANKS = Object.fromEntries(Object.keys(STATES).map((name, rank) => [name, rank]));
 
-/** @param {Object} listed ListedStream @returns {string} A key of `STATES`. */
+/** @param {Object} listed ListedStream with `paused` and `failed` @returns {string} A key of `STATES`. */
 export function stateOf(listed) {
-  return listed.status && listed.status.state in STATES ? listed.status.state : "unknown";
+  const told = ledgerState(listed);
+  if (told === "halted" || told === "waiting" || told === "unknown") return told;
+  if (listed.paused) return "paused";
+  return listed.failed && told !== "decided" ? "failed" : told;
+}
+
+/** What the ledger and the brokers say, whatever Airflow does. @param {Object} listed @returns {string} */
+export const ledgerState = ({ status }) => (status && status.state in STATES ? status.state : "unknown");
+
+/** Whether somebody has to do something: a decision, a failed or paused Dag, or records that are about to be deleted. */
+export function needsSomebody(listed) {
+  const { status, retention_seconds: kept } = listed;
+  const left = status?.headroom_seconds ?? null;
+  const isScarce = left !== null && left <= (kept ?? 0) / 10;
+  return isScarce || ["halted", "waiting", "failed", "paused"].includes(stateOf(listed));
 }
 
 /** @param {string} state @returns {number} 0 is the worst. */

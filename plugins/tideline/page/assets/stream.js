@@ -4,12 +4,15 @@
  */
 import * as api from "./api.js";
 import { showActions } from "./actions.js";
+import { lookAtDag } from "./airflow.js";
 import { announce, h, update } from "./dom.js";
 import { buildExplain } from "./explain.js";
 import { showFacts, showHeadline } from "./facts.js";
 import { showClosed, showOpen } from "./incidents.js";
 import { doubtNotice, errorNotice, lookNotice, notice, showNotices } from "./notices.js";
 import { buildPartitions } from "./partitions.js";
+import { showPace } from "./pace.js";
+import { showQuarantine } from "./quarantine.js";
 import { keepFresh } from "./refresh.js";
 import { showRuns, withAirflows } from "./runs.js";
 import { reveal, section } from "./sections.js";
@@ -17,6 +20,7 @@ import { STATES, stateOf } from "./states.js";
 import { showAsked, showTop } from "./top.js";
 
 const INCIDENTS = 50;
+const SELDOM_MS = 60_000; // for what much is read
 
 /**
  * Show a stream, and keep it fresh.
@@ -24,7 +28,7 @@ const INCIDENTS = 50;
  */
 export function showStream(name) {
   document.title = `${name} · Tideline`;
-  const view = { name, runs: 10, page: null, at: null, ...buildPage() };
+  const view = { name, runs: 10, page: null, dag: {}, pace: null, asked: new Map(), at: null, ...buildPage() };
   view.partitions = buildPartitions(view.parts.partitions, view.parts.coverage, name, explainAt(view));
   view.explain = buildExplain(view.parts.explain, name);
   const refresh = keepFresh(() => load(view));
@@ -47,9 +51,11 @@ function buildPage() {
     open: section("open", "Open incidents"),
     coverage: section("coverage", "Coverage", "what became of each offset, to scale"),
     partitions: section("partitions", "Partitions"),
+    pace: section("pace", "Lag and duration by hour", "live runs of the last day"),
     runs: section("runs", "Runs", "the newest first"),
+    quarantine: section("quarantine", "In quarantine", "some records of each error class"),
     closed: section("closed", "Closed incidents"),
-    actions: section("actions", "Do", "in Airflow's own forms"),
+    actions: section("actions", "Do", "Airflow does it, with your login"),
     explain: section("explain", "Explain a record"),
   };
   const loading = h("p", { class: "loading" }, "Loading…");
@@ -59,7 +65,7 @@ function buildPage() {
     made.open.whole,
     made.facts.whole,
     h("div", { class: "columns" },
-      h("div", { class: "wide" }, made.coverage.whole, made.partitions.whole, made.runs.whole, made.closed.whole),
+      h("div", { class: "wide" }, made.coverage.whole, made.partitions.whole, made.pace.whole, made.runs.whole, made.quarantine.whole, made.closed.whole),
       h("aside", { "aria-label": "Do and explain" }, made.actions.whole, made.explain.whole)),
   );
   return { loading, headline, parts: Object.fromEntries(Object.entries(made).map(([id, { body }]) => [id, body])) };
@@ -67,28 +73,56 @@ function buildPage() {
 
 async function load(view) {
   // These wait for the ledger's history, which may take long: what is known is shown before.
-  const history = Promise.allSettled([api.runs(view.name, view.runs), api.incidents(view.name, INCIDENTS), api.airflowRuns(view.name, view.runs)]);
-  const [page, partitions] = await Promise.allSettled([api.stream(view.name), view.partitions.load()]);
+  const one = api.stream(view.name);
+  const airflow = one.then(({ dag_id: dag }) => lookAtDag(dag, view.runs));
+  const history = Promise.allSettled([api.runs(view.name, view.runs), api.incidents(view.name, INCIDENTS), airflow, seldom(view, api.pace)]);
+  const [page, partitions] = await Promise.allSettled([one, view.partitions.load()]);
   view.loading.hidden = true;
   if (page.status === "fulfilled") showPage(view, page.value);
   tellProblems(view, page);
   if (view.page) within(view.parts.partitions, partitions, view.partitions.show);
-  const [runs, incidents, airflows] = await history;
+  const [runs, incidents, dag, pace] = await history;
   for (const { status, reason } of [page, partitions, runs, incidents]) {
     if (status === "rejected" && reason.status === undefined) console.error(reason);
   }
   if (!view.page) return false;
-  const known = airflows.value?.dag_runs ?? null;
+  view.dag = dag.value ?? {};
+  view.pace = pace.value ?? view.pace;
+  if (page.status === "fulfilled") showPage(view, page.value);
+  const known = view.dag.runs ?? null;
   const all = incidents.value?.incidents ?? view.page.incidents;
   within(view.parts.runs, runs, (value) => showRuns(view.parts.runs, withAirflows(value, known, all, view.page.dag_id), view.page, view.moreRuns));
+  within(view.parts.pace, pace, (value) => {
+    showPace(view.parts.pace, value);
+    reveal(view.parts.pace, value.hours.length > 1);
+  });
   within(view.parts.closed, incidents, (value) => {
     showClosed(view.parts.closed, value.incidents.filter(({ closed_at }) => closed_at), value.more, view.page);
     reveal(view.parts.closed, value.incidents.some(({ closed_at }) => closed_at));
   });
+  await loadQuarantine(view);
   return view.page.refreshing || (partitions.value?.refreshing ?? false);
 }
 
-function showPage(view, page) {
+/** The last answer for a minute; one that failed is asked for again. */
+function seldom(view, ask) {
+  const known = view.asked.get(ask);
+  if (known && Date.now() - known.at < SELDOM_MS) return known.answer;
+  const answer = ask(view.name);
+  view.asked.set(ask, { at: Date.now(), answer });
+  answer.catch(() => view.asked.delete(ask));
+  return answer;
+}
+
+async function loadQuarantine(view) {
+  if (!view.page.status?.in_quarantine) return reveal(view.parts.quarantine, false);
+  const [held] = await Promise.allSettled([seldom(view, api.quarantine)]);
+  return within(view.parts.quarantine, held, (value) => showQuarantine(view.parts.quarantine, value));
+}
+
+function showPage(view, answer) {
+  const { paused = null, failed = null, error = null } = view.dag;
+  const page = { ...answer, pace: view.pace, paused, failed: answer.dag_id === answer.stream ? failed : null, error };
   const before = view.page && stateOf(view.page);
   if (before && before !== stateOf(page)) announce(`${page.stream}: ${STATES[stateOf(page)].label}`);
   view.page = page;
@@ -99,7 +133,7 @@ function showPage(view, page) {
   reveal(view.parts.facts);
   showOpen(view.parts.open, page, view.refresh);
   reveal(view.parts.open, page.incidents.length > 0);
-  showActions(view.parts.actions, page.actions);
+  showActions(view.parts.actions, page.actions, view.refresh);
   reveal(view.parts.actions, page.actions.length > 0);
   view.explain.offer(page);
   reveal(view.parts.explain);

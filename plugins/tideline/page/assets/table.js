@@ -3,6 +3,7 @@
  * @module
  */
 import { h } from "./dom.js";
+import { count, plural } from "./format.js";
 
 /**
  * @typedef {Object} Column
@@ -63,6 +64,24 @@ export function row(columns, item, props = {}) {
         : h("td", { ...holds, role: "cell" }, cell(item));
     }),
   );
+}
+
+/**
+ * Which rows of a long list are shown, and ways to the others.
+ * @param {number} first How many are left out before. @param {number} each A page.
+ * @param {number} last How many are shown or left out before. @param {number} total @param {string} one What a row is.
+ * @param {(first: number) => void} turn
+ */
+export function turning(first, each, last, total, one, turn) {
+  const step = (text, label, to, isOff) =>
+    total > each && h("button", { type: "button", "data-key": label, "aria-label": label, disabled: isOff, onclick: () => turn(to) }, text);
+  return [
+    h("span", { class: "dim" }, total ? `${count(first + 1)} to ${count(last)} of ${plural(total, one)}` : `no ${one}s`),
+    step("« First", "First page", 0, first === 0),
+    step("‹ Previous", "Previous page", Math.max(0, first - each), first === 0),
+    step("Next ›", "Next page", first + each, last >= total),
+    step("Last »", "Last page", Math.floor((total - 1) / each) * each, last >= total),
+  ];
 }
 
 /**
