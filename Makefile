@@ -141,6 +141,10 @@ bench-expectations: setup-tests  ## What five expectations cost the decoding; wr
 	$(LOCKED) -r requirements/bench.txt
 	PYTHONPATH=plugins:dags:spark_jobs:. $(BIN)/python -m bench.expectations
 
+bench-types: setup-tests  ## What five event types of a topic cost against one; writes docs/how-to/what-producers-write.md
+	$(LOCKED) -r requirements/bench.txt
+	PYTHONPATH=plugins:dags:spark_jobs:. $(BIN)/python -m bench.event_types
+
 bench-erase: setup-tests  ## A thousand keys out of twenty million rows, and one key; writes docs/how-to/erase.md
 	$(LOCKED) -r requirements/bench.txt
 	PYTHONPATH=plugins:dags:spark_jobs:. $(BIN)/python -m bench.erasing
@@ -217,4 +221,4 @@ audit-dependencies: setup-tests  ## Ask osv.dev for advisories about every packa
 clean:  ## Remove the environment and caches of this checkout
 	rm -rf .venv .kill-matrix .catalog .lineage .mypy_cache .pytest_cache .test-results .ruff_cache .hypothesis .import_linter_cache .site build dist plugins/*.egg-info spark-warehouse
 
-.PHONY: help setup setup-tests demo up down check test-light test-values test-histories test test-faults test-connect test-cluster test-compose test-store test-wheel test-canary test-browser test-cdc test-lineage test-catalog soak simulation fuzz bench bench-quick mutants kill-matrix lint docs format schema reference lock wheel bill-of-materials audit-dependencies clean bench-executors bench-fold bench-expectations bench-erase pins metrics
+.PHONY: help setup setup-tests demo up down check test-light test-values test-histories test test-faults test-connect test-cluster test-compose test-store test-wheel test-canary test-browser test-cdc test-lineage test-catalog soak simulation fuzz bench bench-quick mutants kill-matrix lint docs format schema reference lock wheel bill-of-materials audit-dependencies clean bench-executors bench-fold bench-expectations bench-types bench-erase pins metrics

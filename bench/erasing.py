@@ -155,7 +155,7 @@ def _made(folder: Path, records: int, layout: str) -> tuple[RunContext, Stream]:
     ledger.update(
         lambda s: replace(s, decoding=replace(s.decoding, coverage=coverage, table_ids=ids))
     )
-    typed = TypedTables(decoded, quarantine)
+    typed = TypedTables({"": decoded}, quarantine)
     run = RunContext(
         stream,
         "bench",

@@ -97,7 +97,7 @@ def expectations(folder: Path, records: int, failing: int) -> Table:
                 taken: tuple[list[tuple[float, float]], ...] = ([], [])
                 for order in orders(_PAIRS + 1, seed=1):
                     for side in order:
-                        taken[side].append(_timed(spark, sides[side]))
+                        taken[side].append(timed(spark, sides[side]))
                 walls, processors = (
                     tuple([pair[measure] for pair in pairs[1:]] for pairs in taken)
                     for measure in (0, 1)
@@ -112,9 +112,9 @@ def expectations(folder: Path, records: int, failing: int) -> Table:
     return table
 
 
-def _timed(spark: InProcessSpark, job: DecodeJob) -> tuple[float, float]:
+def timed(spark: InProcessSpark, job: DecodeJob) -> tuple[float, float]:
     """Seconds on the clock, and of the processor, of this process and its JVM."""
-    for output in (job.decoded, job.quarantine):
+    for output in (job.decoded, job.quarantine, *(to.output for to in job.types.values())):
         shutil.rmtree(Path(output.uri), ignore_errors=True)
     processes = with_jvms()
     before, began = used(processes), time.perf_counter()

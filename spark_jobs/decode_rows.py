@@ -12,6 +12,7 @@ import sys
 
 from pyspark.sql import SparkSession
 
+from tideline.decoding.spark.routing import write_types
 from tideline.decoding.spark.rows import read_raw_rows
 from tideline.decoding.spark.writing import write_decoded
 from tideline.model.spark_job import DecodeJob, DecodeResult
@@ -27,9 +28,9 @@ def execute(spark: SparkSession, job: DecodeJob) -> DecodeResult:
         return DecodeResult()
     offsets = sum(len(planned.offsets) for planned in job.plan.ranges)
     compile_plans(spark, for_offsets=offsets)
-    read = (job.raw_files, job.decoded_files, job.quarantined_files)
-    pack_files(spark, files=sum(map(len, read)), offsets=offsets)
-    return write_decoded(read_raw_rows(spark, job), job)
+    pack_files(spark, files=job.files, offsets=offsets)
+    write = write_types if job.types else write_decoded
+    return write(read_raw_rows(spark, job), job)
 
 
 def run(job_file: str, spark: SparkSession | None = None, host: Host = ALONE) -> DecodeResult:

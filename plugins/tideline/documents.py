@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any, TypeVar, get_args, get_type_hints
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
@@ -239,7 +239,9 @@ def _first_problem(kind: type[Any], error: ValidationError) -> str:
 def _dataclass_at(hint: Any, path: Sequence[int | str]) -> Any:
     """The dataclass at a path of fields and list positions."""
     for step in path:
-        if isinstance(step, str):
+        if get_origin(hint) is Mapping:
+            hint = get_args(hint)[1]
+        elif isinstance(step, str):
             hint = get_type_hints(_dataclass_in(hint))[step]
     return _dataclass_in(hint)
 

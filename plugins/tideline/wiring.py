@@ -18,7 +18,7 @@ from tideline.ledger.delta_store import DeltaLedgerStore
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.port import LedgerStore
 from tideline.model.addresses import LedgerLocation, is_in_object_store
-from tideline.model.maintenance import TableRole
+from tideline.model.maintenance import TableRole, kind_of
 from tideline.model.request import RunRequest
 from tideline.registry.connecting import registry_settings
 from tideline.registry.port import RegistryPort
@@ -94,13 +94,13 @@ def _maintained(store: StoreSettings | None, role: TableRole, uri: str) -> Maint
     # Imported here: no run needs it.
     from tideline.table.maintained_table import MaintainedTable
 
-    columns = {
+    columns: Mapping[str, Mapping[str, str]] = {
         "raw": COLUMNS,
         "decoded": TYPED_COORDINATES,
         "quarantine": QUARANTINE_COLUMNS,
         "current": CURRENT_COORDINATES,
     }
-    return MaintainedTable(uri, store_options(uri, store), columns[role])
+    return MaintainedTable(uri, store_options(uri, store), columns[kind_of(role)])
 
 
 def store_options(uri: str, store: StoreSettings | None) -> Mapping[str, str]:
@@ -204,9 +204,12 @@ def open_run(
 def _typed_tables(stream: Stream, store: StoreSettings | None) -> TypedTables | None:
     if stream.decode is None:
         return None
-    decoded, quarantine = stream.decode.table.uri, stream.decode.quarantine.uri
+    quarantine = stream.decode.quarantine.uri
     return TypedTables(
-        TargetTable(decoded, store_options(decoded, store), TYPED_COORDINATES),
+        {
+            name: TargetTable(uri, store_options(uri, store), TYPED_COORDINATES)
+            for name, uri in stream.decode.addresses.items()
+        },
         TargetTable(quarantine, store_options(quarantine, store), QUARANTINE_COLUMNS),
     )
 

@@ -95,6 +95,21 @@ def test_a_stream_with_typed_tables_has_eight_tasks(parse, streams):
     assert dag["loaded"] == []
 
 
+def test_each_event_type_has_an_asset_of_its_own(parse, streams):
+    """The tasks are the same eight."""
+    data = yaml.safe_load((streams / "orders.yaml").read_text())
+    data["registry"] = {}
+    types = [{"type": name, "subject": f"{name}-value"} for name in ("created", "paid")]
+    data["decode"] = {"value": {"format": "avro", "types": types}, "tombstones": "drop"}
+    (streams / "orders.yaml").write_text(yaml.safe_dump(data))
+    dag = parse(streams)["orders"]
+    assert dag["tasks"][-3:] == ["advance_offsets", "decode_rows", "verify_decoded"]
+    assert dag["outlets"][-2:] == [
+        "tideline/orders/decoded/created",
+        "tideline/orders/decoded/paid",
+    ]
+
+
 def test_presets_become_airflow_s_own_cron_expressions_with_data_intervals(parse, streams):
     """Every preset of this Airflow that has data intervals, and no other."""
     from airflow.timetables.interval import CronDataIntervalTimetable

@@ -19,7 +19,7 @@ from tests.faults.ledgers import InPostgres
 from tests.faults.looks import TOPIC, send, settings
 from tests.faults.proxy import KafkaProxy, proxied_broker
 from tests.faults.report import CrashRow, Report, Row, text_of
-from tests.faults.typed_crash import TypedCrash
+from tests.faults.typed_crash import TypedCrash, TypesCrash
 from tests.worlds.ledgers import connect, disconnect
 from tideline.kafka.client import KafkaCluster
 
@@ -97,6 +97,16 @@ def typed_crash(
 ) -> TypedCrash:
     """A stream with typed tables; records of every kind wait."""
     found = TypedCrash(harness, registry, spark, report)
+    found.brings()
+    return found
+
+
+@pytest.fixture
+def types_crash(
+    harness: StreamHarness, registry: Registry, spark: InProcessSpark, report: Report
+) -> TypesCrash:
+    """A stream with several event types; records of every kind wait."""
+    found = TypesCrash(harness, registry, spark, report)
     found.brings()
     return found
 

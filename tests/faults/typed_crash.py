@@ -16,9 +16,17 @@ from tests.faults.report import Report
 from tests.worlds.streams import is_clean, table_rows
 from tests.worlds.typed_streams import V1, V2, Typed, avro
 from tideline.model.decoding import Redriven
+from tideline.model.maintenance import kind_of
 from tideline.model.request import RunRequest
 from tideline.operations.redrive import redrive
 from tideline.wiring import open_ledger, open_run
+
+
+def _has(uri: str, column: str) -> bool:
+    """Whether there is a table with that column: without it no record of its type has come."""
+    if not DeltaTable.is_deltatable(uri):
+        return False
+    return column in [field.name for field in DeltaTable(uri).schema().fields]
 
 
 class TypedCrash(Typed):
@@ -34,6 +42,7 @@ class TypedCrash(Typed):
         self.report = report
         self.expected: dict[tuple[int, int], object] = {}
         self.attempts, self.knows_both = 0, False
+        self.dropped: list[tuple[int, int]] = []
         self.first, self.second = ({**s, "doc": self.subject} for s in (V1, V2))
         self.first_id = self.register(self.first)
         self.second_id = self.first_id + 1  # the registry gives them out in turn
@@ -93,15 +102,20 @@ class TypedCrash(Typed):
             return redrive(run)
 
     def places(self) -> Counter[tuple[int, int, object]]:
-        """Partition, offset and place of every row in both tables; empty without tables."""
+        """Partition, offset and place of every row in all tables; empty without tables."""
         found: Counter[tuple[int, int, object]] = Counter()
-        for table, column in (("decoded", "id"), ("quarantine", "error_class")):
-            uri = self.tables[table]
-            if DeltaTable.is_deltatable(uri):
+        for table, uri in self.tables.items():
+            column = {"decoded": "id", "quarantine": "error_class"}.get(kind_of(table))
+            if column is not None and _has(uri, column):
                 columns = ["partition", "offset", column]
                 rows = DeltaTable(uri).to_pyarrow_table(columns=columns).to_pydict()
-                found.update(zip(*rows.values(), strict=True))
+                for partition, offset, value in zip(*rows.values(), strict=True):
+                    found[partition, offset, self.place(table, value)] += 1
         return found
+
+    def place(self, table: str, value: object) -> object:
+        """How `expected` names a row of a table."""
+        return value
 
     def judge(self, point: str) -> None:
         """Every record is in one table, once; ledger and audit agree, and the stream goes on."""
@@ -120,9 +134,63 @@ class TypedCrash(Typed):
         found, wanted = self.places(), self._wanted()
         assert found == wanted, (wanted - found, found - wanted)
         raw = table_rows(self.stream, "partition", "offset")
-        assert raw == sorted(self.expected)
+        assert raw == sorted((*self.expected, *self.dropped))
         state = open_ledger(self.stream).read()
         assert state.decoding.open is None
         assert state.decoding.coverage == state.head.coverage
         assert not [lease for lease in state.control.leases if lease.pid == os.getpid()]
         assert is_clean(self.harness, self.stream)
+
+
+class TypesCrash(TypedCrash):
+    """The same with three event types, each with a table; a schema of the last is missing at first.
+
+    A tombstone is in no table, and is listed in `dropped`.
+    """
+
+    def __init__(self, harness: object, registry: object, spark: object, report: Report) -> None:
+        super().__init__(harness, registry, spark, report)
+        names = ("first", "third", "second")
+        subjects = {name: f"{self.subject}-{name}" for name in names}
+        types = [{"type": name, "subject": subject} for name, subject in subjects.items()]
+        self.section["value"] = {"format": "avro", "types": types}
+        self.section["tombstones"] = "drop"
+        self.third = {**V1, "doc": f"{self.subject} of a third type"}
+        self.subject = subjects["first"]
+        assert self.register(self.first) == self.first_id
+        self.subject = subjects["third"]
+        self.third_id = self.register(self.third)
+        self.subject, self.second_id = subjects["second"], self.third_id + 1
+
+    def brings(self, partition: int = 0) -> None:
+        """A record of each type, a tombstone, one that is none."""
+        at = sum(1 for p, _ in (*self.expected, *self.dropped) if p == partition)
+        rows = [
+            avro(self.first, {"id": at, "note": "a"}, self.first_id),
+            avro(self.third, {"id": at + 1, "note": "b"}, self.third_id),
+            None,
+            b"nonsense",
+            avro(self.second, {"id": at + 4, "total": 0.5}, self.second_id),
+        ]
+        last = ("second", at + 4) if self.knows_both else "unknown_schema"
+        self.dropped.append((partition, at + 2))
+        for number, place in (
+            (0, ("first", at)),
+            (1, ("third", at + 1)),
+            (3, "framing"),
+            (4, last),
+        ):
+            self.expected[partition, at + number] = place
+        self.send_bytes(*rows, partition=partition)
+
+    def knows_the_second(self) -> None:
+        """The missing schema is registered: a redrive can move its records."""
+        super().knows_the_second()
+        self.expected = {
+            (p, o): ("second", place) if isinstance(place, int) else place
+            for (p, o), place in self.expected.items()
+        }
+
+    def place(self, table: str, value: object) -> object:
+        """The type and the id; or the error class."""
+        return value if table == "quarantine" else (table.partition(":")[2], value)

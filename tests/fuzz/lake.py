@@ -183,7 +183,7 @@ class Lake:
             table=cast(TablePort, _Raw(tuple(self._landings()))),
             spark=self.spark,
             typed=TypedTables(
-                TargetTable(decode.table.uri, {}, TYPED_COORDINATES),
+                {"": TargetTable(decode.table.uri, {}, TYPED_COORDINATES)},
                 cast(TablePort, _SetAside(self.ranges(hidden))),
             ),
             current=TargetTable(current.table.uri, {}, CURRENT_COORDINATES),

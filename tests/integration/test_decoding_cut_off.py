@@ -115,7 +115,7 @@ def test_whoever_finishes_a_decoding_whose_commits_stand_needs_no_spark(
     with pytest.raises(CutOff):
         lake.decodes("one")
     if not are_there:
-        DeltaTable(lake.run("look").typed.decoded.uri).delete("offset > 0")
+        DeltaTable(lake.run("look").typed.by_type[""].uri).delete("offset > 0")
     executed = []
     execute = decode_steps.execute
     monkeypatch.setattr(decode_steps, "execute", lambda *a: executed.append(1) or execute(*a))

@@ -354,7 +354,7 @@ def typed(lake, tmp_path):
 def decodes(lake):
     """A run's context, whose stream has typed tables."""
     tables = open_tables(lake.stream)
-    run = replace(lake.run, typed=TypedTables(tables["decoded"], tables["quarantine"]))
+    run = replace(lake.run, typed=TypedTables({"": tables["decoded"]}, tables["quarantine"]))
     return run, tables
 
 

@@ -5,6 +5,7 @@ from tests.mutants.mutant import Mutant
 CUT_OFF = "tests/integration/test_decoding_cut_off.py"
 EXPECT = "tests/spark/test_expectations.py"
 PAIRS = "tests/integration/test_decoding.py"
+TYPES = "tests/integration/test_event_types.py"
 BESIDE = "tests/integration/test_decoding_beside.py"
 REFUSED = "tests/spark/test_conditions.py::test_which_are_refused"
 RULES = "tests/unit/test_decoding_rules.py"
@@ -72,7 +73,7 @@ MUTANTS = (
     ),
     Mutant(
         "decode: one other table is refused",
-        "if wrong := tuple(strangers(tables, state.decoding.table_ids)):",
+        "if wrong := tuple(strangers(tables, known, token)):",
         "if wrong := ():",
         f"{PAIRS}::test_one_other_table_is_refused",
     ),
@@ -90,8 +91,8 @@ MUTANTS = (
     ),
     Mutant(
         "decode: an older plan goes where the tables are now",
-        "return replace(plan, table_uri=now[0], quarantine_uri=now[1], left_at=left_at)",
-        "return plan",
+        'table_uri="" if types else uris[""]',
+        "table_uri=plan.table_uri",
         f"{PAIRS}::test_an_open_plan_is_executed_where_the_tables_are_now",
     ),
     Mutant(
@@ -200,13 +201,13 @@ MUTANTS = (
     ),
     Mutant(
         "decode: what is decided does not count for max_share",
-        "- result.classes.get(NO_CHANGE, 0) - result.halting",
-        "- result.classes.get(NO_CHANGE, 0)",
+        "- no_fault - result.halting",
+        "- no_fault",
         f"{EXPECT}::test_what_halts_asks_and_a_decision_lets_the_rest_through",
     ),
     Mutant(
         "decode: a cleared run does not ask again what was decided",
-        'replace(e, on_fail="quarantine") if e.on_fail == "halt" else e',
+        "replace(e, on_fail=to) if e.on_fail == halting else e",
         "e",
         f"{EXPECT}::test_what_halts_asks_and_a_decision_lets_the_rest_through",
     ),
@@ -390,8 +391,44 @@ MUTANTS = (
         within="reconciled",
     ),
     Mutant(
+        "types: a type that has a table stays in the file",
+        "for name in known_ids.keys() - {table.name for table in tables}:",
+        "for name in ():",
+        f"{TYPES}::test_a_type_that_has_a_table_stays_in_the_file",
+    ),
+    Mutant(
+        "types: what no type claims is no fault",
+        "+ result.classes.get(OTHER_TYPE, 0)",
+        "",
+        f"{TYPES}::test_ids_that_the_registry_does_not_know_and_no_ids_at_all",
+    ),
+    Mutant(
+        "types: told otherwise, every id is asked for again",
+        "    if not is_alike:\n        return replace(part, reader=old.reader)\n",
+        "",
+        f"{TYPES}::test_records_decoded_again_into_another_table_and_killed",
+    ),
+    Mutant(
+        "types: one that has ended claims nothing",
+        'subject="" if is_ended else part.subject',
+        "subject=part.subject",
+        f"{TYPES}::test_a_type_that_has_ended_keeps_its_table",
+    ),
+    Mutant(
+        "types: a row in two typed tables stands twice",
+        "rows[identity] += landed.rows",
+        "rows[identity] = landed.rows",
+        "tests/unit/test_event_types.py::test_a_coordinate_in_two_tables_stands_twice",
+    ),
+    Mutant(
+        "types: a plan commits to types that came later",
+        "if name not in plan.tables and not table.observe().exists:",
+        "if name not in plan.tables:",
+        f"{TYPES}::test_a_cleared_run_takes_copies_out_of_a_table_that_came_later",
+    ),
+    Mutant(
         "decode: a listed field that no schema has",
-        "            refuse_missing_fields(run, attempt.plan.parts)",
+        "            refuse_missing_fields(run, told_parts(attempt.plan))",
         "            pass",
         f"{PAIRS}::test_a_listed_field_that_no_schema_has_is_refused",
     ),

@@ -348,9 +348,10 @@ MUTANTS = (
     ),
     Mutant(
         "a plan remembers other tables that it was written to",
-        "(*plan.left_at, then)",
+        "(*plan.left_at, *left)",
         "()",
         "tests/steps/test_erasing.py::test_a_table_that_a_dead_attempt_has_written_to_is_erased_from_as_well",
+        within="at_these_tables",
     ),
     Mutant(
         "an empty log of which nothing was seen is not cut",

@@ -90,6 +90,7 @@ KINDS: dict[str, Kind] = {
     "drop_current": Kind(table_events.drop_current, 0.3),
     "change_current": Kind(table_events.change_current, 0.3, (_SMALL,)),
     "edit_decode": Kind(run_events.edit_decode, 0.5),
+    "edit_types": Kind(run_events.edit_types, 0, (_SMALL,)),
     "rewind": Kind(run_events.rewind, 1, (_ANY, _FLAG)),
     "audit": Kind(run_events.audit, 0.5),
     "look": Kind(run_events.look, 0.5),

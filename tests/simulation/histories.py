@@ -90,7 +90,26 @@ def make_history(seed: int, length: int = 40, often: Collection[str] = ()) -> Hi
     }
     kinds |= {name: replace(KINDS[name], weight=_OFTEN) for name in often}
     events = [draw(random, kinds) for _ in range(random.randint(length // 4, length))]
-    return History(seed, topics, _options(random, topics), tuple(events))
+    options = _options(random, topics)
+    if "decode" in options and (several := Random(f"types {seed}")).random() < _SEVERAL:
+        _have_types(several, options, events)
+    return History(seed, topics, options, tuple(events))
+
+
+_SEVERAL = 0.3
+"""So many of the histories with typed tables have one for each of several event types."""
+
+
+def _have_types(random: Random, options: dict[str, Any], events: list[Event]) -> None:
+    """The topic has several event types, and people change what the stream file says of them."""
+    types = [{"type": name, "subject": name} for name in "ab"]
+    options["registry"] = {}
+    options["decode"]["value"] = {"format": "avro", "types": types}
+    options["decode"]["tombstones"] = "drop"
+    if "current" in options:
+        options["current"]["type"] = "a"
+    for _ in range(random.randint(0, 4)):
+        events.insert(random.randint(0, len(events)), ("edit_types", random.randint(0, 2)))
 
 
 def _options(random: Random, topics: dict[str, int]) -> dict[str, Any]:

@@ -189,7 +189,7 @@ def _erased(world: World, state: LedgerState) -> Iterator[str]:
     yield from _kept_out(world)
     if state.erasing.open and not state.erasing.is_removing:
         places = state.erasing.erased
-        for row in (r for t in world.tables for r in t.rows()):
+        for row in (r for t in (*world.tables, *world.of_types.values()) for r in t.rows()):
             if intersect([OffsetRange(row.offset, row.offset + 1)], places.get(row.identity, ())):
                 yield f"erased, and there: {row}"
     kept_out = {
@@ -213,7 +213,8 @@ def _decoded(world: World) -> Iterator[str]:
     for flaw in (*result.missing, *result.doubled):
         yield f"typed audit: {flaw}"
     raw = {(r.identity, r.offset): r.serial for r in world.table.rows()}
-    for row in (*world.decoded.rows(), *world.quarantine.rows()):
+    every = (*world.typed_tables.values(), world.quarantine)
+    for row in (row for table in every for row in table.rows()):
         place = (row.identity, row.offset)
         if raw.get(place, row.serial) != row.serial:
             yield f"typed {row} stands where the raw row is record {raw[place]}"

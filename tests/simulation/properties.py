@@ -8,9 +8,11 @@ from itertools import pairwise
 from typing import Any
 
 from tests.simulation.current import states
+from tests.simulation.table import is_valueless
 from tests.simulation.world import World
 from tideline.ledger.state import LedgerState
 from tideline.model.current import differing
+from tideline.model.decoding import QUARANTINE
 from tideline.model.head import KnownCommit
 from tideline.model.incident import Incident
 from tideline.model.offsets import (
@@ -171,18 +173,21 @@ class Watch:
         """Where a record is landed and decoded, one row of both typed tables holds it."""
         world = self._world
         state = world.state()
-        typed = (world.decoded, world.quarantine)
-        seen = (world.store.version, *((t.table_id, len(t.versions)) for t in world.tables))
+        by_name = {**world.typed_tables, QUARANTINE: world.quarantine}
+        every = (*world.tables, *by_name.values())
+        seen = (world.store.version, *((t.table_id, len(t.versions)) for t in every))
         if state is None or seen == self._decoded or None in {t.table_id for t in world.tables}:
             return
         self._decoded = seen
-        if tuple(t.table_id for t in typed) != state.decoding.table_ids:
+        ids = {name: table.table_id for name, table in by_name.items()}
+        known = state.decoding.known_tables
+        if not known or {name: ids.get(name) for name in known} != known:
             return
         open_now, landed = state.decoding.open, state.head.coverage
         under_way = Places.of((*open_now.plan.ranges, *open_now.plan.removes)) if open_now else {}
         erased = state.erasing.erased  # typed rows go first; and others may put raw ones back
         rows: dict[tuple[PartitionIdentity, int], list[int]] = defaultdict(list)
-        for row in (row for table in typed for row in table.rows()):
+        for row in (row for table in by_name.values() for row in table.rows()):
             rows[row.identity, row.offset].append(row.serial)
         assert world.table.newest is not None
         for identity, decoded in state.decoding.coverage.items():
@@ -193,7 +198,8 @@ class Watch:
             for row in world.table.newest.rows.get(identity, ()):
                 if not any(r.start_offset <= row.offset < r.end_offset for r in sure):
                     continue
-                if (held := rows[identity, row.offset]) != [row.serial]:
+                dropped = world.drops and is_valueless(row.serial)
+                if (held := rows[identity, row.offset]) != [row.serial] * (not dropped):
                     yield f"decoded as {held}: {row}"
 
     def _of_current_rows(self) -> Iterator[str]:

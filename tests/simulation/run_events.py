@@ -16,7 +16,7 @@ from tideline.landing.context import RunContext, hold_lane
 from tideline.ledger.move import move_ledger
 from tideline.model.current import FoldRequest
 from tideline.model.incident import Decision
-from tideline.model.maintenance import TableRole
+from tideline.model.maintenance import TableRole, role_of
 from tideline.model.request import RequestedRange, RunRequest, Window
 from tideline.operations.erase_finding import AskedKeys
 from tideline.operations.erasing import EraseRequest, finish_erasures
@@ -34,6 +34,7 @@ from tideline.pipeline.steps import (
     plan_offset_ranges,
     verify_ranges,
 )
+from tideline.stream.decoding import EventType
 from tideline.table.port import MaintainedTablePort, TablePort
 
 STEPS: tuple[Callable[..., object], ...] = (
@@ -183,6 +184,22 @@ def edit_decode(world: World) -> None:
         put_sections_back(world)
 
 
+def edit_types(world: World, how: int) -> None:
+    """Somebody adds an event type (0), ends the second one (1), or lets it go on (2)."""
+    decode = world.decode
+    if decode is None or not decode.types:
+        return
+    first, second, *more = decode.types
+    if how:
+        second = second.model_copy(update={"ended": how == 1})
+    elif not more:
+        more = [EventType(type="c", subject="c")]
+    value = decode.value.model_copy(update={"types": [first, second, *more]})
+    world.decode = decode.model_copy(update={"value": value})
+    if world.stream.decode is not None:
+        world.stream = world.stream.model_copy(update={"decode": world.decode})
+
+
 def fold(world: World, run: int) -> None:
     """Somebody folds what is decoded, or what a run has folded once more."""
     if world.stream.current is not None:
@@ -285,7 +302,8 @@ def tables_of(run: RunContext) -> Tables:
     """All tables of a run."""
     found: dict[TableRole, TablePort] = {"raw": run.table}
     if run.typed is not None:
-        found |= {"decoded": run.typed.decoded, "quarantine": run.typed.quarantine}
+        found |= {role_of(name): table for name, table in run.typed.by_type.items()}
+        found["quarantine"] = run.typed.quarantine
     if run.current is not None:
         found["current"] = run.current
     return cast(Tables, found)

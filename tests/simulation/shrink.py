@@ -53,7 +53,8 @@ def _smaller(history: History) -> Iterator[History]:
             yield replace(history, events=events[:start] + events[start + size :])
         size //= 2
     for key in history.options:
-        is_needed = key == "decode" and "current" in history.options
+        is_needed = key == "decode" and {"current", "registry"} & {*history.options}
+        is_needed = is_needed or (key == "registry" and "decode" in history.options)
         if key not in ("kafka", "patience_seconds") and not is_needed:
             yield replace(history, options={k: v for k, v in history.options.items() if k != key})
     for number, event in enumerate(events):

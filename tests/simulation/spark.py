@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from tests.simulation.current import Changes, CurrentState, Folder
 from tests.simulation.kafka import ABORTED, OPEN, RECORD, Cluster
-from tests.simulation.table import Row, TableState, key_of, value_of
+from tests.simulation.table import Row, TableState, is_valueless, key_of, value_of
 from tideline.documents import dump, load
 from tideline.errors import ServiceAway
+from tideline.model.decoding import WriterSchema
 from tideline.model.erasing import raw_key_hash, record_hash
 from tideline.model.offsets import CoordinateRange, OffsetRange, intersect
 from tideline.model.places import Places
@@ -25,8 +26,42 @@ from tideline.model.spark_job import (
     Unreadable,
     readable_layers,
 )
+from tideline.registry.port import SubjectVersion
 
 MOST_FOUND = 2
+TYPES = "abc"
+"""Event types; the number of one, from 1, is the id of its schema."""
+
+
+def id_of(serial: int) -> int:
+    """The schema's id in front of a record, where a topic has several event types."""
+    return 1 + serial // 3 % len(TYPES)
+
+
+class SimulatedRegistry:
+    """`RegistryPort`: a subject for each event type."""
+
+    def __init__(self, tick: Callable[[str], None]) -> None:
+        self._tick = tick
+
+    def subjects_of(self, schema_id: int, subject: str) -> tuple[SubjectVersion, ...]:
+        """The one of its type."""
+        self._tick("registry.subjects")
+        return (SubjectVersion(TYPES[schema_id - 1], 1),)
+
+    def schema(self, schema_id: int, version: SubjectVersion) -> WriterSchema | None:
+        """A record of that name."""
+        self._tick("registry.schema")
+        name = TYPES[schema_id - 1]
+        fields = [{"name": "id", "type": "long"}]
+        text = json.dumps({"type": "record", "name": name, "fields": fields})
+        return WriterSchema(schema_id, text, f"digest-{name}", str(version), (), "avro")
+
+    def latest(self, subject: str) -> tuple[SubjectVersion, WriterSchema]:
+        """Nobody asks: records bring ids."""
+        raise NotImplementedError
+
+
 """Broken records that one application names."""
 
 
@@ -58,6 +93,7 @@ class SimulatedSpark:
         current: Where those of the current table go.
         said: What a typed row says.
         tick: Called at each boundary, with a label.
+        typed: The typed tables by event type, where there are several.
     """
 
     def __init__(
@@ -70,7 +106,9 @@ class SimulatedSpark:
         current: CurrentState,
         said: Changes,
         tick: Callable[[str], None] = lambda label: None,
+        typed: Mapping[str, TableState] | None = None,
     ) -> None:
+        self._typed = {"": decoded} if typed is None else typed
         self._state = state
         self._cluster = cluster
         self._table = table
@@ -136,22 +174,56 @@ class SimulatedSpark:
             if any(r.start_offset <= row.offset < r.end_offset for r in ranges)
         ]
         self._tick("spark.read")
-        good = [row for row in raw if row.serial not in self._state.garbled]
-        bad = [row for row in raw if row.serial in self._state.garbled]
-        outputs = (self._decoded, job.decoded, good), (self._quarantine, job.quarantine, bad)
+        if job.types and (new := self._new_ids(raw, job)) and not job.is_last_round:
+            Path(job.result_path).write_text(dump(DecodeResult(new_ids={"value": new})))
+            return
+        by_type, bad = self._routed(raw, job)
+        good = [row for rows in by_type.values() for row in rows]
+        outputs = [
+            (self._typed[name], job.types[name].output if job.types else job.decoded, rows)
+            for name, rows in by_type.items()
+        ]
         results = []
-        for table, output, rows in outputs:
+        for table, output, rows in (*outputs, (self._quarantine, job.quarantine, bad)):
             written = self._spoiled(rows)
             name = f"{output.folder}/part-0.parquet"
             table.files |= {name: written} if written else {}
             table.manifests[output.folder] = (name,) if written else ()
             results.append(SparkResult(rows=len(written)))
             self._tick("spark.committed")
-        classes = {"malformed": len(bad)} if bad else {}
-        answer = DecodeResult(*results, raw_rows=len(raw), classes=classes)
+        others = sum(row.serial not in self._state.garbled for row in bad)
+        classes = {"malformed": len(bad) - others, "other_type": others}
+        *typed, quarantined = results
+        answer = DecodeResult(
+            SparkResult(rows=sum(result.rows for result in typed)),
+            quarantined,
+            raw_rows=len(raw),
+            tombstones=sum(_is_dropped(row, job) for row in raw),
+            classes={name: count for name, count in classes.items() if count},
+            by_type=dict(zip(by_type, typed, strict=True)) if job.types else {},
+        )
         if job.plan.is_again:  # as if another rule had made other rows
             answer = replace(answer, changed=len(good), quarantine_changed=len(bad))
         Path(job.result_path).write_text(dump(answer))
+
+    def _new_ids(self, raw: list[Row], job: DecodeJob) -> tuple[int, ...]:
+        """Ids that the plan does not name."""
+        (part,) = job.plan.framed
+        named = {*part.claimed, *part.unknown, *part.foreign}
+        return tuple(sorted({id_of(row.serial) for row in raw} - named))
+
+    def _routed(self, raw: list[Row], job: DecodeJob) -> tuple[dict[str, list[Row]], list[Row]]:
+        """The rows of each typed table, and those of none."""
+        raw = [row for row in raw if not _is_dropped(row, job)]
+        good = [row for row in raw if row.serial not in self._state.garbled]
+        bad = [row for row in raw if row.serial in self._state.garbled]
+        if not job.types:
+            return {"": good}, bad
+        of_id = {n: p.type for p in job.plan.parts if p.type in job.types for n in p.claimed}
+        by_type: dict[str, list[Row]] = {name: [] for name in job.types}
+        for row in good:
+            by_type.get(of_id.get(id_of(row.serial), ""), bad).append(row)
+        return by_type, bad
 
     def _fold(self, job: FoldJob) -> None:
         """The last changes of keys, into the files of the touched buckets."""
@@ -208,6 +280,10 @@ class SimulatedSpark:
             self._state.repeats -= 1
             read = [read[0], *read]
         return tuple(read)
+
+
+def _is_dropped(row: Row, job: DecodeJob) -> bool:
+    return job.plan.tombstones == "drop" and is_valueless(row.serial)
 
 
 def _one(row: Row) -> OffsetRange:

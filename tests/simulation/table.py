@@ -275,6 +275,18 @@ class SimulatedTable:
         self._tick("table.files_at")
         return (str(version),)
 
+    def valueless(self, ranges: Iterable[CoordinateRange], version: int) -> Places:
+        """Where rows without a value stand."""
+        self._tick("table.valueless")
+        wanted, held = Places.of(ranges), self._state.versions[version].rows
+        return Places.of_pieces(
+            (identity, OffsetRange(row.offset, row.offset + 1))
+            for identity, rows in held.items()
+            for row in rows
+            if is_valueless(row.serial)
+            and any(w.start_offset <= row.offset < w.end_offset for w in wanted[identity])
+        )
+
     def quarantined(
         self, classes: Collection[str], since: datetime | None
     ) -> tuple[CoordinateRange, ...]:
@@ -500,6 +512,11 @@ class SimulatedTable:
 def key_of(serial: int) -> bytes:
     """The key of a record, as Kafka has it."""
     return b"key-%d" % (serial % 3)
+
+
+def is_valueless(serial: int) -> bool:
+    """Whether a record has no value, where the stream drops such records."""
+    return serial % 7 == 0
 
 
 def value_of(serial: int) -> bytes:

@@ -139,8 +139,9 @@ def drop_table(world: World) -> None:
 
 
 def drop_typed(world: World, which: int) -> None:
-    """Somebody deletes both typed tables (0), so that all is decoded again; or one, by mistake."""
-    for table in ((world.decoded, world.quarantine), (world.decoded,), (world.quarantine,))[which]:
+    """Somebody deletes all typed tables (0), so that all is decoded again; or one, by mistake."""
+    every = (*world.typed_tables.values(), world.quarantine)
+    for table in (every, (world.decoded,), (world.quarantine,))[which]:
         table.table_id, table.versions = None, []
 
 

@@ -24,7 +24,7 @@ from tests.simulation.kafka import (
     Topic,
 )
 from tests.simulation.process import Process, running
-from tests.simulation.spark import SimulatedSpark, SparkState
+from tests.simulation.spark import SimulatedRegistry, SimulatedSpark, SparkState
 from tests.simulation.store import MemoryStore, StoreState
 from tests.simulation.table import Row, SimulatedTable, TableState
 from tideline.errors import LedgerElsewhere
@@ -85,6 +85,7 @@ class World:
         erased_texts: The same of a typed column, `essay`, by its number.
         typed_once: Rows of the typed table as changes were erased, one at a time, by a column.
         former: What stands at addresses that the stream file no longer names, by address.
+        of_types: The typed tables of event types but for the first, whose table is `decoded`.
         strays: Records with a key that belongs into another partition.
         dropped: Partitions that a topic has lost, by its id.
     """
@@ -117,6 +118,7 @@ class World:
     typed_once: set[Row] = field(default_factory=set)
     dropped: set[tuple[str, int]] = field(default_factory=set)
     former: dict[str, TableState] = field(default_factory=dict)
+    of_types: dict[str, TableState] = field(default_factory=lambda: defaultdict(TableState))
     counts: Counter[str] = field(default_factory=Counter)
     committed: Callable[[], None] = lambda: None
     put_back_from: Callable[[LedgerState], None] = lambda state: None
@@ -259,7 +261,9 @@ class World:
                 self.current,
                 self.said,
                 tick,
+                self.typed_tables,
             ),
+            connect_registry=lambda: SimulatedRegistry(tick),
             typed=self._typed(tick),
             current=None
             if self.stream.current is None
@@ -288,7 +292,15 @@ class World:
             table = new.table.model_copy(update={"uri": f"/lake/{section}-{number}"})
             update: dict[str, Any] = {"table": table}
             if section == "decode":
-                self.former |= {new.table.uri: self.decoded, new.quarantine.uri: self.quarantine}
+                self.former |= {uri: self.typed_tables[n] for n, uri in new.addresses.items()}
+                self.former[new.quarantine.uri] = self.quarantine
+                if new.types:
+                    table = new.table.model_copy(
+                        update={"uri": f"/lake/{section}-{number}-{{type}}"}
+                    )
+                    update["table"] = table
+                    for name in self.of_types:
+                        self.of_types[name] = TableState(created=10 * number)
                 other = new.quarantine.model_copy(update={"uri": f"/lake/bad-{number}"})
                 update["quarantine"] = other
                 self.decoded = TableState(created=10 * number)
@@ -319,11 +331,25 @@ class World:
     def _typed(self, tick: Callable[[str], None]) -> TypedTables | None:
         if self.stream.decode is None:
             return None
-        decode = self.stream.decode
-        decoded = SimulatedTable(self.decoded, tick, "decoded", decode.table.uri, self._says)
-        decoded.fields = COLUMNS
+        decode, by_type = self.stream.decode, {}
+        for name, uri in decode.addresses.items():
+            state = self.typed_tables[name]
+            by_type[name] = SimulatedTable(state, tick, f"decoded{name}", uri, self._says)
+            by_type[name].fields = COLUMNS
         bad = SimulatedTable(self.quarantine, tick, "quarantine", decode.quarantine.uri)
-        return TypedTables(decoded, bad)
+        return TypedTables(by_type, bad)
+
+    @property
+    def drops(self) -> bool:
+        """Whether records without a value are in none of the typed tables."""
+        return self.decode is not None and self.decode.tombstones == "drop"
+
+    @property
+    def typed_tables(self) -> dict[str, TableState]:
+        """The typed tables by event type; the only one by no name."""
+        decode = self.stream.decode or self.decode
+        first, *more = (*(t.type for t in decode.types),) if decode and decode.types else ("",)
+        return {first: self.decoded, **{name: self.of_types[name] for name in more}}
 
     def locate(self, address: str) -> LedgerLocation:
         """A ledger's location as the stream file would name it."""

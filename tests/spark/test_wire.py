@@ -25,6 +25,7 @@ QUICK = {
     *("10d-contexts-same-id-in-the-default", "11-19-24-other-framings", "13a-reference-gone"),
     *("14b-tombstones-not-null-named", "16a-enum-becomes-string", "18-createtime-minus-one"),
     *("21c-relative-inner-id", "34-unlisted-field-that-makes-no-column"),
+    *("17a-types-by-record", "17f-types-in-json", "17g-a-type-that-is-added"),
     *("N1-event-time-connect-first-run", "N2d-nullable-root-that-is-null"),
 }
 """At least one of each class; the others are slow tests."""
@@ -67,7 +68,8 @@ def test_the_quick_cases_are_there():
 )
 def test_a_case_has_the_rows_that_a_careful_user_expects(played, name):
     world = played(name)
-    found = [d for table in ("typed", "current", "quarantine") for d in world.differences(table)]
+    tables = ("typed", "current", "quarantine", *world.types)
+    found = [d for table in tables for d in world.differences(table)]
     found += world.unsaid()
     assert found == [], "\n".join([*found, *map(str, world.said)])
 

@@ -80,7 +80,7 @@ def filled(hint):
 
 
 _OTHERS = ("kafka_options", "store_options", "classes", "failed", "new_ids", "new_schemas")
-_MAPPINGS = tuple((name,) for name in _OTHERS)
+_MAPPINGS = tuple((name,) for name in (*_OTHERS, "types", "by_type"))
 """Fields with keys of somebody else's."""
 
 

@@ -115,7 +115,7 @@ def test_a_key_has_one_hash_whatever_the_order_of_its_columns():
 def test_a_column_that_rounds_is_no_key(kind):
     """Another customer's key may be the same value of it."""
     decoded = SimpleNamespace(columns=lambda: ({"name": "id", "type": kind},))
-    run = SimpleNamespace(typed=SimpleNamespace(decoded=decoded, quarantine=None), table=None)
+    run = SimpleNamespace(typed=SimpleNamespace(by_type={"": decoded}, quarantine=None), table=None)
     with pytest.raises(BadInput, match=rf"id is {kind}: .* allowed: --raw-key"):
         AskedKeys(({"id": "9007199254740993"},)).spelled(run, ())
 

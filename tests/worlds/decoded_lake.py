@@ -23,12 +23,12 @@ from tideline.decoding.verifying import typed_against_raw
 from tideline.documents import dump, load
 from tideline.landing.context import RunContext, TypedTables
 from tideline.ledger.ledger import Ledger
-from tideline.model.decoding import DecodePlan, DecodeRecord, PartPlan, Redriven
+from tideline.model.decoding import DecodedAgain, DecodePlan, DecodeRecord, PartPlan, Redriven
 from tideline.model.offsets import PartitionIdentity, one_interval
 from tideline.model.places import NOWHERE
 from tideline.model.request import RunRequest
 from tideline.model.spark_job import DecodeJob, DecodeResult, Output, SparkResult
-from tideline.operations.redrive import redrive
+from tideline.operations.redrive import decode_again, redrive
 from tideline.pipeline.run_batch import decode_batch
 from tideline.rules.audit import TypedAudit
 from tideline.stream.files import read_stream
@@ -60,6 +60,8 @@ class FakeDecoder:
         Path(job.result_path).write_text(dump(self._decoded(job)))
 
     def _decoded(self, job: DecodeJob) -> DecodeResult:
+        if job.types:
+            return self._routed(job)
         (part,) = (p for p in job.plan.parts if p.part == "value")
         raw = [r for r in _raw_rows(job) if r["offset"] not in self.loses]
         rows = [r for row in raw for r in [row] * (1 + (row["offset"] in self.doubles))]
@@ -92,6 +94,45 @@ class FakeDecoder:
             tombstones=tombstones,
             classes=dict(Counter(str(r["error_class"]) for r in bad)),
             unasked=unasked,
+        )
+
+    def _routed(self, job: DecodeJob) -> DecodeResult:
+        """Rows of several event types, by the ids that each has claimed."""
+        plan = job.plan
+        (part,) = (p for p in plan.framed if p.part == "value")
+        raw = [r for r in _raw_rows(job) if r["offset"] not in self.loses]
+        rows = [r for row in raw for r in [row] * (1 + (row["offset"] in self.doubles))]
+        new = {_id(r["value"], part) for r in rows} - {None, *_known(part)}
+        if new and not job.is_last_round:
+            return DecodeResult(new_ids={"value": tuple(sorted(i for i in new if i is not None))})
+        of_id = {i: p for p in plan.parts if p.type in job.types for i in p.claimed}
+        good: dict[str, list[dict[str, Any]]] = {name: [] for name in job.types}
+        bad: list[dict[str, Any]] = []
+        for row in (r for r in rows if r["value"] is not None):
+            schema_id = _id(row["value"], part)
+            kept = {n: row[n] for n, _ in LOG}
+            kept |= {"schema_id": schema_id, "decode_plan_id": plan.plan_id}
+            own = None if schema_id is None else of_id.get(schema_id)
+            error = _error(row["value"], own or part)
+            if schema_id in part.foreign:
+                error = "other_type"
+            if own is not None and error is None:
+                good[own.type].append({**kept, "is_tombstone": False})
+            else:
+                bad.append({**kept, "error_class": error})
+        made = {
+            name: self.written(job.types[name].output, of_type, _typed(plan.of_type(name)))
+            for name, of_type in good.items()
+        }
+        return DecodeResult(
+            decoded=SparkResult(rows=sum(one.rows for one in made.values())),
+            by_type=made,
+            quarantined=self.written(job.quarantine, bad, QUARANTINED),
+            raw_rows=len(rows),
+            tombstones=sum(row["value"] is None for row in rows),
+            classes=dict(Counter(str(r["error_class"]) for r in bad)),
+            changed=sum(one.rows for one in made.values()),
+            quarantine_changed=len(bad),
         )
 
     def written(self, output: Output, rows: list[dict[str, Any]], schema: pa.Schema) -> SparkResult:
@@ -183,10 +224,12 @@ class DecodedLake:
         """The stream's ledger, as another process would open it."""
         return Ledger(MemoryStore(self.store), self.name)
 
-    def register(self, *fields: tuple[str, object], subject: str = "orders-value") -> int:
+    def register(
+        self, *fields: tuple[str, object], subject: str = "orders-value", record: str = "Order"
+    ) -> int:
         """An Avro schema with fields of these names and types; its id."""
         named = [{"name": n, "type": t} for n, t in fields]
-        schema = {"type": "record", "name": "Order", "fields": named}
+        schema = {"type": "record", "name": record, "fields": named}
         return self.registry.register(subject, json.dumps(schema))
 
     def lands(self, *values: bytes | None) -> None:
@@ -249,7 +292,10 @@ class DecodedLake:
             table=self.raw,
             spark=self.spark,
             typed=TypedTables(
-                TargetTable(stream.decode.table.uri, self.options, TYPED_COORDINATES),
+                {
+                    name: TargetTable(uri, self.options, TYPED_COORDINATES)
+                    for name, uri in stream.decode.addresses.items()
+                },
                 TargetTable(stream.decode.quarantine.uri, self.options, QUARANTINE_COLUMNS),
             ),
             connect_registry=lambda: self.registry,
@@ -263,6 +309,10 @@ class DecodedLake:
         run = self.run(run_id)
         decode_batch(run)
         return run.decoded
+
+    def decodes_again(self, run_id: str) -> DecodedAgain:
+        """What `tideline decode --again` does."""
+        return decode_again(self.run(run_id))
 
     def redrives(self, run_id: str) -> Redriven:
         """What `tideline redrive` does."""
@@ -296,5 +346,6 @@ class DecodedLake:
 
     def _open(self, table: str) -> DeltaTable:
         typed = self.run("look").typed
-        uri = (typed.decoded if table == "table" else typed.quarantine).uri
+        assert typed is not None
+        uri = typed.by_type.get("" if table == "table" else table, typed.quarantine).uri
         return DeltaTable(uri, storage_options=self.options)

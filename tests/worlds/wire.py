@@ -11,9 +11,9 @@ A case is one JSON object:
                 {"ago": seconds}; `headers`; `times`), `run` and `cli` (arguments, and the `exit`
                 that is wanted; FILE is the stream file, @ago:SECONDS a time), `registry`, `sleep`,
                 `stream` (its keys from then on), `read`
-    expect      `typed`, `current`, `quarantine`: rows with the columns that count; a name with a ~
-                behind it is a column that holds that text somewhere. `said`: what the commands have
-                printed
+    expect      `typed`, `current`, `quarantine`, and `types` by event type: rows with the columns
+                that count; a name with a ~ behind it is a column that holds that text somewhere.
+                `said`: what the commands have printed
     answer      where something else is right than what a user may expect at first: why
 """
 
@@ -131,6 +131,7 @@ class Played:
         for name, text in case.get("files", {}).items():
             (harness.folder / name).write_text(text)
         self.file = harness.stream_file(["t"], name="t", **case["stream"])
+        self.types = {*case["expect"].get("types", ())}
 
     def play(self, registry: ConfluentStub) -> None:
         """Take each step; one that names an exit has to end with it."""
@@ -197,6 +198,8 @@ class Played:
     def differences(self, table: str) -> list[str]:
         """What of the expected rows is not there, and what is there besides."""
         wanted = self.case["expect"].get(table)
+        if table in self.types:
+            wanted = self.case["expect"]["types"][table]
         if wanted is None:
             return []
         left = self.rows(table)

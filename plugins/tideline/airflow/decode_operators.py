@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from airflow.sdk import Asset
 from airflow.sdk.exceptions import AirflowSkipException
 
 from tideline.airflow.step_operators import PublishingOperator, SparkStep, airflow_run
 from tideline.airflow.telemetry import publish_decoded
 from tideline.contract.events import build_decode_commits, build_decoded_event
 from tideline.decoding.steps import decode_rows, verify_decoded
+from tideline.stream.stream import Stream
 
 
 class DecodeRows(SparkStep):
@@ -25,7 +28,16 @@ class DecodeRows(SparkStep):
 
 
 class VerifyDecoded(PublishingOperator):
-    """Moves the decoding's head, then publishes the asset event of the typed table."""
+    """Moves the decoding's head, then publishes the asset event of each typed table.
+
+    Args:
+        assets: The typed tables, by event type where there are several.
+    """
+
+    def __init__(self, *, stream: Stream, assets: Mapping[str, Asset], **arguments: Any) -> None:
+        first, *_ = every = [*assets.values()]
+        super().__init__(stream=stream, asset=first, **{"outlets": every, **arguments})
+        self.assets = dict(assets)
 
     def execute(self, context: Any) -> Any:
         """Verify; a repetition moves nothing and publishes the event again."""
@@ -34,5 +46,8 @@ class VerifyDecoded(PublishingOperator):
         if record is None:
             raise AirflowSkipException("nothing was decoded")
         event = self.publish(context, build_decoded_event(record), record)
+        for name in filter(None, self.assets):
+            told = context["outlet_events"][self.assets[name]]
+            told.extra = build_decoded_event(record, name).data()
         publish_decoded(self.stream.stream, record)
         return event

@@ -26,7 +26,14 @@ from airflow.sdk.exceptions import (
 )
 
 from tideline.airflow.approval import acting_user, require_operator
-from tideline.airflow.forms import asset_of, links, schedule_of, settings_of, window_form
+from tideline.airflow.forms import (
+    asset_of,
+    decoded_assets,
+    links,
+    schedule_of,
+    settings_of,
+    window_form,
+)
 from tideline.airflow.step_operators import (
     come_again,
     request_of,
@@ -250,9 +257,9 @@ def _publish(context: Any, stream: Stream, run: StreamRun) -> None:
     told = context["outlet_events"][_LANDED]
     if run.record is not None and run.record.table_commit is not None:
         told.add(asset_of(stream, stream.table.uri), build_landed_event(run.record).data())
-    if run.decoded is not None and stream.decode is not None:
-        typed = asset_of(stream, stream.decode.table.uri, "decoded")
-        told.add(typed, build_decoded_event(run.decoded).data())
+    if run.decoded is not None:
+        for of_type, typed in decoded_assets(stream).items():
+            told.add(typed, build_decoded_event(run.decoded, of_type).data())
     if run.folded is not None and stream.current is not None:
         folding = open_ledger(stream).read().folding
         current = asset_of(stream, stream.current.table.uri, "current")

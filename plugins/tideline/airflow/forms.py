@@ -72,10 +72,12 @@ def settings_of(stream: Stream) -> dict[str, Any]:
     }
 
 
-def asset_of(stream: Stream, table_uri: str, kind: str | None = None) -> Asset:
-    """The asset of one of a stream's tables; its kind follows the stream in the name."""
+def asset_of(
+    stream: Stream, table_uri: str, kind: str | None = None, event_type: str = ""
+) -> Asset:
+    """The asset of one of a stream's tables; kind and event type follow the stream in the name."""
     uri = f"file://{table_uri}" if table_uri.startswith("/") else table_uri
-    name = "/".join(filter(None, ("tideline", stream.stream, kind)))
+    name = "/".join(filter(None, ("tideline", stream.stream, kind, event_type)))
     holds = f"{_HOLDS[kind]} of {topics_text(stream)}"
     return Asset(name=name, uri=uri, group="tideline", extra={"description": holds})
 
@@ -119,6 +121,12 @@ def links(stream: str | None = None) -> str:
         page = docs.RUNBOOK.removesuffix(".md")
         ways += [f"[runbook]({site.rstrip('/')}/{page}/)", f"[docs]({site})"]
     return " · ".join(ways)
+
+
+def decoded_assets(stream: Stream) -> dict[str, Asset]:
+    """The assets of a stream's typed tables, by event type where there are several."""
+    found = {} if stream.decode is None else stream.decode.addresses
+    return {name: asset_of(stream, uri, "decoded", name) for name, uri in found.items()}
 
 
 def _access(

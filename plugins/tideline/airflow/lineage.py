@@ -78,8 +78,11 @@ def decoded_lineage(stream: Stream, record: DecodeRecord) -> OperatorLineage:
     """Raw table, typed table and quarantine of a verified decoding."""
     assert stream.decode is not None
     event = build_decoded_event(record)
+    uris = stream.decode.addresses
+    of_types: list[tuple[str, int | None, int]]
+    of_types = [(uris[t.name], t.table_version, t.rows) for t in record.by_type if t.name in uris]
     tables = (
-        (stream.decode.table.uri, event.table_version, event.decoded),
+        *(of_types or [(uris.get("", ""), event.table_version, event.decoded)]),
         (stream.decode.quarantine.uri, event.quarantine_version, event.quarantined),
     )
     raw = dataset_name(stream.table.uri)
@@ -94,11 +97,10 @@ def decoded_lineage(stream: Stream, record: DecodeRecord) -> OperatorLineage:
 
 def folded_lineage(stream: Stream, record: FoldRecord) -> OperatorLineage:
     """Typed table and current table of a verified fold."""
-    assert stream.decode is not None
     assert stream.current is not None
     written = sum(bucket.rows for bucket in record.buckets)
     ranges = [Coordinates.of(r) for r in record.plan.ranges]
-    typed = dataset_name(stream.decode.table.uri)
+    typed = dataset_name(stream.source.table.uri)
     version = record.table_version or 0
     return OperatorLineage(
         inputs=[InputDataset(*typed, inputFacets=_ranges(ranges))],

@@ -23,6 +23,7 @@ from tideline.airflow.fleet_dags import build_fleet_dag
 from tideline.airflow.fold_operators import FoldChanges, VerifyCurrent
 from tideline.airflow.forms import (
     asset_of,
+    decoded_assets,
     field_of,
     links,
     run_form,
@@ -231,11 +232,11 @@ def _decoding(stream: Stream) -> list[BaseOperator]:
     """The tasks that decode; none where the stream has no typed tables."""
     if stream.decode is None:
         return []
-    typed = asset_of(stream, stream.decode.table.uri, "decoded")
+    typed = decoded_assets(stream)
     return [
         # A run that lands nothing may have to catch up: run anyway, unless something failed.
         DecodeRows(task_id="decode_rows", stream=stream, trigger_rule="none_failed"),
-        VerifyDecoded(task_id="verify_decoded", stream=stream, asset=typed),
+        VerifyDecoded(task_id="verify_decoded", stream=stream, assets=typed),
     ]
 
 

@@ -36,6 +36,7 @@ from tideline.model.addresses import bucket_of, is_in_object_store, store_of
 from tideline.model.catalog import TableName
 from tideline.model.erasing import untold_text
 from tideline.model.incident import entries_for, help_on
+from tideline.model.maintenance import role_of
 from tideline.model.observation import Observation, TableObservation
 from tideline.model.offsets import OffsetRange, TopicPartition
 from tideline.model.request import RunRequest
@@ -318,7 +319,8 @@ def _first_records(observation: Observation) -> dict[TopicPartition, tuple[Offse
 def _table(run: RunContext, role: str) -> str:
     tables = {"raw": run.table, "current": run.current}
     if run.typed is not None:
-        tables |= {"decoded": run.typed.decoded, "quarantine": run.typed.quarantine}
+        tables |= {role_of(name): table for name, table in run.typed.by_type.items()}
+        tables |= {"quarantine": run.typed.quarantine}
     port = tables[role]
     assert port is not None
     found: TableObservation = port.observe()
@@ -361,8 +363,10 @@ def _registry(run: RunContext) -> str:
     registry: RegistryPort | None = run.registry
     decode = run.stream.decode
     assert registry is not None
-    parts = () if decode is None else (decode.value, decode.key)
-    subjects = [part.subject for part in parts if part.subject is not None]
+    named: list[str | None] = []
+    if decode is not None:
+        named = [decode.value.subject, decode.key.subject, *(t.subject for t in decode.types)]
+    subjects = [subject for subject in named if subject is not None and "*" not in subject]
     if not subjects:
         registry.subjects_of(1, "")
         return "it answers; no subject is named"

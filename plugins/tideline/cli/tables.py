@@ -218,8 +218,10 @@ def decoded_lines(record: DecodeRecord | None) -> list[str]:
         return []
     classes = ", ".join(f"{count} {name}" for name, count in record.classes)
     failed = ", ".join(f"{count} {name}" for name, count in record.failed if count)
+    of_types = ", ".join(f"{t.rows} {t.name}" for t in record.by_type)
     return [
-        f"decoded: {record.decoded}, tombstones {record.tombstones}, quarantined"
+        f"decoded: {record.decoded}{f' ({of_types})' if of_types else ''},"
+        f" tombstones {record.tombstones}, quarantined"
         f" {record.quarantined}{f' ({classes})' if classes else ''}"
         f"{f'; fail expectations: {failed}' if failed else ''}",
         *map(str, record.notices),

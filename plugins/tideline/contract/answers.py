@@ -29,13 +29,14 @@ from tideline.contract.shapes import (
     Problem,
     RangeWithRows,
     Rewind,
+    Role,
     RunSummary,
     Shape,
     StreamStatus,
     TableUpkeep,
     TypedAudit,
 )
-from tideline.model.maintenance import FileCount, TableRole
+from tideline.model.maintenance import FileCount
 from tideline.model.request import Lane
 from tideline.model.status import Outcome
 
@@ -296,13 +297,15 @@ class Discovered(Shape):
 class Decoded(Shape):
     """`tideline decode`: what became of raw rows; by error class for those in quarantine.
 
-    `expectations`: rows that fail each, wherever they went.
+    `expectations`: rows that fail each, wherever they went. `types`: typed rows by event type,
+    where a topic has several.
     """
 
     status: Literal["done", "nothing_to_do"]
     run_id: str
     plan_id: str | None
     decoded: int
+    types: dict[str, int]
     quarantined: int
     tombstones: int
     classes: dict[str, int]
@@ -483,7 +486,7 @@ class ErasedFrom(Shape):
     `vacuumed` files of older versions, or of none, were deleted, and `cut` entries of its log.
     """
 
-    table: TableRole
+    table: Role
     uri: str
     rows: int
     files: int

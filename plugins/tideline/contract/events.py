@@ -127,9 +127,18 @@ def build_landed_event(record: RunRecord) -> LandedEvent:
     return LandedEvent.of(build_run(record))
 
 
-def build_decoded_event(record: DecodeRecord) -> DecodedEvent:
-    """What a verified decoding tells those who wait for the typed table."""
-    return DecodedEvent.of(build_decoded(record.plan.run_id, record))
+def build_decoded_event(record: DecodeRecord, event_type: str = "") -> DecodedEvent:
+    """What a verified decoding tells those who wait for a typed table.
+
+    Args:
+        event_type: Whose table it is, where there are several: rows and version are its own.
+    """
+    event = DecodedEvent.of(build_decoded(record.plan.run_id, record))
+    own = next((t for t in record.by_type if t.name == event_type), None)
+    if not event_type:
+        return event
+    rows, version = (0, None) if own is None else (own.rows, own.table_version)
+    return DecodedEvent.of(event, decoded=rows, table_version=version)
 
 
 def build_decode_commits(record: DecodeRecord) -> DecodeCommits:

@@ -24,6 +24,10 @@ IsoTime = Annotated[
 ]
 """A time with its offset from UTC as digits (`+00:00`)."""
 
+Role = Annotated[
+    TableRole, Field(pattern=r"^(raw|quarantine|current|decoded(:[a-z][a-z0-9_]{0,62})?)$")
+]
+"""Which of a stream's tables; `decoded:TYPE` where several event types have one each."""
 CoordinateTuple = tuple[str, str, int, int, int, int]
 """Topic, topic id, generation, partition, start offset, end offset (exclusive)."""
 _NOWHERE = object()
@@ -366,7 +370,7 @@ class TableNameStatus(Shape):
     `catalog_away`: the catalog did not answer, or not well.
     """
 
-    role: TableRole
+    role: Role
     name: str
     uri: str
     looked_at: IsoTime
@@ -444,7 +448,7 @@ class TableUpkeep(Shape):
     `expired` counts rows of the quarantine that were removed for their age.
     """
 
-    table: TableRole
+    table: Role
     uri: str
     before: TableSize
     merged: FileCount

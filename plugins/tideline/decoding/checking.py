@@ -51,6 +51,11 @@ class TypedTables:
         Raises:
             BadInput: There is no Java for Spark.
         """
+        for one in decode.types:
+            key = f"decode.value.types.{one.type}.expect"
+            yield from self._refused(decode.of_type(one.type), None, key)
+        if decode.types:  # which columns there are is known once a run has met their ids
+            return
         try:
             parts = parts_without_a_run(decode, registry, known)
         except BadInput as error:
@@ -60,14 +65,17 @@ class TypedTables:
             yield from missing_fields(p for p in parts if known is not None or has_all_schemas(p))
             wanted = decode.event_time.field if decode.event_time is not None else None
             yield from strange_columns(wanted, parts)
-        if decode.expect:
-            yield from self._refused(decode, parts)
+        yield from self._refused(decode, parts, "decode.expect")
 
-    def _refused(self, decode: Decode, parts: tuple[PartPlan, ...] | None) -> Iterator[Wrong]:
+    def _refused(
+        self, decode: Decode, parts: tuple[PartPlan, ...] | None, key: str
+    ) -> Iterator[Wrong]:
+        if not decode.expect:
+            return
         from tideline.decoding.spark.looking import LookingSpark  # it imports pyspark
 
         if self._spark is None:
             self._spark = LookingSpark()
         plan = drafted(decode, parts or ())
         for number, reason in self._spark.refused(plan, knows_columns=parts is not None):
-            yield f"decode.expect.{number}.sql", decode.expect[number].sql, reason
+            yield f"{key}.{number}.sql", decode.expect[number].sql, reason

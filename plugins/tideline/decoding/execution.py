@@ -1,6 +1,6 @@
-"""Execute a plan to decode: have Spark decode it, freeze it, and commit its rows to both tables.
+"""Execute a plan to decode: have Spark decode it, freeze it, and commit its rows to its tables.
 
-An attempt is a job for Spark and the two commits behind one token.
+An attempt is a job for Spark and the commits behind one token.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
-from tideline.decoding.readers import parts_with, refuse_missing_fields, refuse_strange_columns
+from tideline.decoding.event_types import parts_with, told_parts
+from tideline.decoding.readers import refuse_missing_fields, refuse_strange_columns
 from tideline.decoding.rules import share_of_quarantine
 from tideline.decoding.schemas.envelope import untold_columns
 from tideline.decoding.tables import halted, is_settled, note_tables, raw_table
@@ -27,10 +28,17 @@ from tideline.landing.attempts import answer_of, begin_attempt
 from tideline.landing.context import RunContext, log
 from tideline.landing.table_commit import Target, commit_checked
 from tideline.ledger.state import LedgerState
-from tideline.model.decoding import NO_CHANGE, DecodePlan, DecodeRecord
+from tideline.model.decoding import (
+    NO_CHANGE,
+    OTHER_TYPE,
+    QUARANTINE,
+    DecodePlan,
+    DecodeRecord,
+    TypeRows,
+)
 from tideline.model.incident import Finding
 from tideline.model.run import TableCommit
-from tideline.model.spark_job import DecodeJob, DecodeResult, Output, SparkResult
+from tideline.model.spark_job import DecodeJob, DecodeResult, Output, SparkResult, TypedOutput
 from tideline.model.verdicts import FindingClass
 from tideline.table.port import TablePort
 from tideline.table.schema import (
@@ -44,11 +52,11 @@ from tideline.table.schema import (
 
 @dataclass(frozen=True, slots=True)
 class TypedAttempt:
-    """An attempt to bring both tables to a plan, with a token larger than all before (R5).
+    """An attempt to bring all tables to a plan, with a token larger than all before (R5).
 
     Args:
         plan: What is decoded; not frozen yet, if its schemas may still grow.
-        change: Coordinates and token; the same for both tables.
+        change: Coordinates and token; the same for all tables.
     """
 
     plan: DecodePlan
@@ -57,7 +65,7 @@ class TypedAttempt:
     def discard(self, run: RunContext) -> None:
         """Delete what Spark has written; the attempt has not committed."""
         assert run.typed is not None
-        for table in (run.typed.decoded, run.typed.quarantine):
+        for table in run.typed.tables:
             with suppress(ServiceAway):
                 table.discard(self.change)
 
@@ -66,7 +74,7 @@ def begin_typed_attempt(run: RunContext, plan: DecodePlan) -> TypedAttempt:
     """Take the next token; the caller holds the decoder's lease."""
     assert run.typed is not None
     ledger_id = run.ledger.read().control.ledger_id
-    attempt = begin_attempt(run, ledger_id, run.typed.decoded, run.typed.quarantine)
+    attempt = begin_attempt(run, ledger_id, *run.typed.tables)
     change = TableChange(
         ledger_id=attempt.ledger_id,
         commit_id=plan.plan_id,
@@ -79,7 +87,7 @@ def begin_typed_attempt(run: RunContext, plan: DecodePlan) -> TypedAttempt:
 
 
 def submit(run: RunContext, attempt: TypedAttempt, *, is_last_round: bool = False) -> DecodeResult:
-    """Have Spark decode a plan into files of both tables; nothing is committed.
+    """Have Spark decode a plan into files of its tables; nothing is committed.
 
     Args:
         attempt: Plan and token.
@@ -95,20 +103,15 @@ def submit(run: RunContext, attempt: TypedAttempt, *, is_last_round: bool = Fals
     if not plan.ranges:
         return DecodeResult()
     version = raw_table(run).version
-    partition_by = run.typed.decoded.observe().partition_by
     assert version is not None
-    if partition_by is None:
-        raise ServiceAway(
-            f"table {plan.table_uri} is gone, or was changed: nothing was decoded, run again"
-        )
-    if plan.event_date is None and "event_date" in partition_by:
-        raise BadInput(
-            f"decode.event_time: got nothing; table {plan.table_uri} is partitioned by event_date,"
-            " which needs it. Nothing was decoded. Next: give event_time as it was; or give two new"
-            " addresses for both tables: then everything that is landed is decoded again"
-        )
     folder = attempt.change.folder
-    standing = _files_there(run, plan) if plan.is_again else ((), ())
+    outputs = {
+        name: TypedOutput(
+            Output(uri, folder, _partitions(run, plan, name)), _there(run, plan, name)
+        )
+        for name, uri in plan.tables.items()
+    }
+    first = next(iter(outputs.values()))  # which has the job's own files as well
     job = DecodeJob(
         store_options=run.store_options,
         stream=run.stream.stream,
@@ -116,22 +119,43 @@ def submit(run: RunContext, attempt: TypedAttempt, *, is_last_round: bool = Fals
         raw_uri=run.stream.table.uri,
         raw_files=run.table.files_at(plan.ranges, version),
         plan=plan,
-        decoded=Output(plan.table_uri, folder, partition_by),
+        decoded=first.output,
         quarantine=Output(plan.quarantine_uri, folder),
-        decoded_files=standing[0],
-        quarantined_files=standing[1],
+        decoded_files=first.files if not plan.types else (),
+        quarantined_files=_there(run, plan, QUARANTINE),
         is_last_round=is_last_round,
+        types=outputs if plan.types else {},
     )
     return answer_of(run, job, DecodeResult)
 
 
-def _files_there(run: RunContext, plan: DecodePlan) -> tuple[tuple[str, ...], ...]:
-    """The data files of both tables that may hold rows at the plan's coordinates."""
+def _partitions(run: RunContext, plan: DecodePlan, name: str) -> tuple[str, ...]:
+    """The columns by which a typed table is partitioned.
+
+    Raises:
+        BadInput: It is partitioned by days, and the plan has none.
+        ServiceAway: It is gone.
+    """
     assert run.typed is not None
-    return tuple(
-        () if (version := table.observe().version) is None else table.files_at(plan.ranges, version)
-        for table in (run.typed.decoded, run.typed.quarantine)
-    )
+    partition_by, uri = run.typed.by_type[name].observe().partition_by, plan.tables[name]
+    if partition_by is None:
+        raise ServiceAway(f"table {uri} is gone, or was changed: nothing was decoded, run again")
+    if plan.event_date is None and "event_date" in partition_by:
+        raise BadInput(
+            f"decode.event_time: got nothing; table {uri} is partitioned by event_date, which needs"
+            " it. Nothing was decoded. Next: give event_time as it was; or give new addresses for"
+            " all of its tables: then everything that is landed is decoded again"
+        )
+    return partition_by
+
+
+def _there(run: RunContext, plan: DecodePlan, name: str) -> tuple[str, ...]:
+    """A table's data files that may hold rows at the plan's coordinates, to be compared with."""
+    assert run.typed is not None
+    table = run.typed.by_type.get(name, run.typed.quarantine)
+    if not plan.is_again or (version := table.observe().version) is None:
+        return ()
+    return table.files_at(plan.ranges, version)
 
 
 def _prepare_tables(run: RunContext, attempt: TypedAttempt) -> None:
@@ -140,7 +164,14 @@ def _prepare_tables(run: RunContext, attempt: TypedAttempt) -> None:
     decode = run.stream.decode
     assert decode is not None
     wanted: tuple[tuple[TablePort, tuple[Field, ...], list[str]], ...] = (
-        (run.typed.decoded, typed_columns(attempt.plan), [*decode.table.partition_by]),
+        *(
+            (
+                run.typed.by_type[name],
+                typed_columns(attempt.plan.of_type(name)),
+                [*decode.table.partition_by],
+            )
+            for name in attempt.plan.tables
+        ),
         (run.typed.quarantine, delta_fields(QUARANTINE_COLUMNS), []),
     )
     for table, fields, partition_by in wanted:
@@ -155,21 +186,33 @@ def _prepare_tables(run: RunContext, attempt: TypedAttempt) -> None:
 def put_in_place(
     run: RunContext, attempt: TypedAttempt, result: DecodeResult, frozen: DecodeRecord
 ) -> DecodeRecord:
-    """Commit to both tables.
+    """Commit to all tables, also of event types that the plan does not know yet.
 
-    The typed table comes first: if the attempt dies in between, a record may stand in both, and the
-    next attempt removes it from one. It never stands in neither.
+    The typed tables come first: if the attempt dies in between, a record that has left quarantine
+    may stand in both, and the next attempt removes it from one. It never stands in neither.
 
     Raises:
         VerificationFailed: Spark's files are not what it reported.
         ServiceAway: A store is away.
     """
     assert run.typed is not None
-    plan = attempt.plan
-    made = _commit(run.typed.decoded, plan.table_uri, attempt.change, result.decoded)
-    reach("decode:committed")
-    beside = _commit(run.typed.quarantine, plan.quarantine_uri, attempt.change, result.quarantined)
-    return replace(frozen, table_version=made.version, quarantine_version=beside.version)
+    plan, change, version = attempt.plan, attempt.change, None
+    by_type: list[TypeRows] = []
+    for name, table in run.typed.by_type.items():
+        if name not in plan.tables and not table.observe().exists:
+            continue
+        rows = result.by_type.get(name, SparkResult()) if plan.types else result.decoded
+        version = _commit(table, plan.tables.get(name, name), change, rows).version
+        if name in plan.tables and plan.types:
+            by_type.append(TypeRows(name, version, rows.rows))
+        reach("decode:committed")
+    beside = _commit(run.typed.quarantine, plan.quarantine_uri, change, result.quarantined)
+    return replace(
+        frozen,
+        table_version=version,
+        quarantine_version=beside.version,
+        by_type=tuple(by_type),
+    )
 
 
 def _commit(table: TablePort, uri: str, change: TableChange, result: SparkResult) -> TableCommit:
@@ -252,9 +295,11 @@ def decode(run: RunContext, plan: DecodePlan) -> tuple[TypedAttempt, DecodeResul
     attempt, result = _decoded(run, plan)
     try:
         if plan.ranges:  # else no record has said which schemas there are
-            refuse_missing_fields(run, attempt.plan.parts)
-            if all(part.writers for part in attempt.plan.parts):  # else no record has brought one
-                refuse_strange_columns(run, attempt.plan)
+            refuse_missing_fields(run, told_parts(attempt.plan))
+            for name in attempt.plan.tables:
+                of_type = attempt.plan.of_type(name)
+                if of_type.has_writers:  # else no record has brought one
+                    refuse_strange_columns(run, of_type)
     except BadInput:
         attempt.discard(run)
         raise
@@ -262,7 +307,9 @@ def decode(run: RunContext, plan: DecodePlan) -> tuple[TypedAttempt, DecodeResul
 
 
 def _decoded(run: RunContext, plan: DecodePlan) -> tuple[TypedAttempt, DecodeResult]:
-    sizes = {part.part: part.reader.size for part in plan.parts}
+    sizes: dict[tuple[str, str], int] = {
+        (part.part, part.type): part.reader.size for part in plan.parts
+    }
     for _ in range(_ROUNDS):
         attempt = begin_typed_attempt(run, plan)
         result = submit(run, attempt)
@@ -289,7 +336,7 @@ def refuse_burying(run: RunContext, attempt: TypedAttempt, result: DecodeResult)
     plan, quarantined = attempt.plan, sum(result.classes.values())
     if plan.redrives and not plan.is_again:
         return  # they are in quarantine already
-    rules = {rule.name for rule in plan.expect if rule.on_fail == "halt"}
+    rules = {name for name, rule in plan.rules.items() if rule.on_fail == "halt"}
     failed = {name: n for name, n in result.failed.items() if n and name in rules}
     if result.halting and not is_settled(run, "expectation_failed", plan, failed):
         _halt(
@@ -300,7 +347,8 @@ def refuse_burying(run: RunContext, attempt: TypedAttempt, result: DecodeResult)
             f"{result.halting} of {result.raw_rows} records: {_by_name(failed)}",
             failed,
         )
-    buried = quarantined - result.classes.get(NO_CHANGE, 0) - result.halting  # these are decided
+    no_fault = result.classes.get(NO_CHANGE, 0) + result.classes.get(OTHER_TYPE, 0)
+    buried = quarantined - no_fault - result.halting  # these are decided
     share = share_of_quarantine(result.raw_rows, buried)
     if share > plan.max_share and not is_settled(run, "quarantine_share", plan, result.classes):
         _halt(

@@ -21,6 +21,7 @@ from tideline.landing.context import RunContext, log
 from tideline.model.decoding import (
     DECODER_FORM,
     INVALID,
+    OTHER_TYPES,
     PLAIN_ID,
     SINGLE_VALUES,
     DecodePlan,
@@ -62,7 +63,7 @@ def refuse_names(run: RunContext, part: PartPlan, refused: Iterable[str]) -> Non
     """
     if wrong := tuple(refused):
         raise BadInput(
-            f"stream {run.stream.stream}: decode.{part.part}.fields: {'; '.join(wrong)}; give"
+            f"stream {run.stream.stream}: {part.key}.fields: {'; '.join(wrong)}; give"
             " another name with as. Nothing was decoded"
         )
 
@@ -95,7 +96,7 @@ def missing_fields(parts: Iterable[PartPlan]) -> Iterator[tuple[str, str, str]]:
                     path = in_row(path) or path
                     paths = tuple(p for p in map(in_row, paths) if p is not None)
                 known = first_few(paths, _MOST) or "none"
-                key = f"decode.{part.part}.fields.{number}"
+                key = f"{part.key}.fields.{number}"
                 yield key, path, f"no schema has that field; allowed: {known}"
 
 
@@ -150,12 +151,12 @@ def parts_of(run: RunContext, decoding: Decoding, *, afresh: bool = False) -> tu
     """
     decode = _decode(run)
     asked: tuple[tuple[RecordPart, Part], ...] = (("value", decode.value), ("key", decode.key))
-    decoding = replace(decoding, parts=tuple(_begun(p, afresh) for p in decoding.parts))
+    decoding = replace(decoding, parts=tuple(begun(p, afresh) for p in decoding.parts))
     parts = list(decoding.parts)
     for name, wanted in asked:
         others = [p for p in parts if p.part != name]
         before = decoding.part(name)
-        new = [_part(run, name, wanted, before, others)] if wanted.format != "none" else []
+        new = [part_of(run, name, wanted, before, others)] if wanted.format != "none" else []
         parts = [*others, *new]
     return tuple(_telling_unfit(run, part) for part in parts)
 
@@ -167,7 +168,7 @@ def _telling_unfit(run: RunContext, part: PartPlan) -> PartPlan:
     return replace(part, unfit_digests=tuple(sorted((s.schema_id, s.digest) for s in known)))
 
 
-def _begun(part: PartPlan, afresh: bool) -> PartPlan:
+def begun(part: PartPlan, afresh: bool) -> PartPlan:
     """What the last plan knew: by now the registry may know ids that it did not know then."""
     unreadable = {schema_id for schema_id, _ in part.unreadable}
     unfit = tuple(n for n in part.unfit if n not in unreadable)
@@ -180,7 +181,7 @@ def parts_with(
     plan: DecodePlan,
     new_ids: Mapping[str, Iterable[int]],
     new_schemas: Mapping[str, Iterable[str]],
-    sizes: Mapping[RecordPart, int],
+    sizes: Mapping[tuple[str, str], int],
 ) -> tuple[PartPlan, ...]:
     """The parts of a plan with the schemas whose ids records have brought.
 
@@ -188,7 +189,7 @@ def parts_with(
         plan: A redrive never halts: its records are in quarantine already.
         new_ids: By part.
         new_schemas: Texts of those that records bring themselves, by part.
-        sizes: How many fields the table had of each part before any was brought.
+        sizes: How many fields the tables had before any was brought, by part and type.
     """
     known = list(plan.parts)
     may_halt = not plan.redrives
@@ -198,20 +199,31 @@ def parts_with(
         brought = {s.schema_id: s for s in own}
         if ids := (*new_ids.get(part.part, ()), *brought):
             others = [p for p in known if p.part != part.part]
-            more = (may_halt, sizes[part.part])
+            more = (may_halt, sizes[part.part, part.type])
             part = _with_ids(run, part, ids, others, *more, brought=brought)
             known = [*others, _telling_unfit(run, part)]
     return tuple(known)
 
 
-def _part(
+def part_of(
     run: RunContext,
     name: RecordPart,
     wanted: Part,
     before: PartPlan | None,
     others: Iterable[PartPlan],
 ) -> PartPlan:
-    part = _begin(name, wanted, _decode(run).lenient if name == "value" else ())
+    """How a part of the next records is decoded, as far as it is known before they are read.
+
+    Args:
+        name: Key or value.
+        wanted: What the stream file says.
+        before: What the last plan knew; None before the first.
+        others: Whose columns' names are taken.
+
+    Raises:
+        BadInput: A schema file or a subject is missing.
+    """
+    part = begin(name, wanted, _decode(run).lenient if name == "value" else ())
     is_asked = before is not None and before.fields != part.fields
     if before is not None and before.format == wanted.format:
         if part.subject is not None and part.framing != "plain" and _is_alike(part, before):
@@ -227,13 +239,13 @@ def _part(
     if newest is None:
         return part  # the records bring their schemas
     if newest.schema_id != PLAIN_ID:
-        _note(run, [newest])
+        note(run, [newest])
     is_brought = part.subject is not None and part.reader.text != "" and not is_asked
     size = part.reader.size if is_brought else None
-    return _merged(run, part, [newest], others, size, is_asked=is_asked)
+    return with_writers(run, part, [newest], others, size, is_asked=is_asked)
 
 
-def _begin(name: RecordPart, wanted: Part, lenient: tuple[str, ...]) -> PartPlan:
+def begin(name: RecordPart, wanted: Part, lenient: tuple[str, ...] = ()) -> PartPlan:
     """What the stream file alone says of a part."""
     framing = wanted.framing or ("plain" if wanted.subject is None else "confluent")
     return PartPlan(
@@ -302,7 +314,7 @@ def parts_without_a_run(
     for name, wanted in asked:
         if wanted.format == "none":
             continue
-        part = _begin(name, wanted, decode.lenient if name == "value" else ())
+        part = begin(name, wanted, decode.lenient if name == "value" else ())
         before = known.part(name) if known is not None else None
         if before is not None and before.format == part.format:
             part = replace(part, reader=before.reader)
@@ -338,7 +350,7 @@ def _with_ids(
     """A part with more ids, each as a writer, as unknown, or as another subject's.
 
     Args:
-        size: As in `_merged`.
+        size: As in `with_writers`.
         brought: Schemas that records have brought; the registry is not asked for these.
     """
     wanted = (*(w.schema_id for w in part.writers), *ids)
@@ -356,11 +368,11 @@ def _with_ids(
                 unreadable[schema_id] = reason
             case found:
                 writers.append(found)
-    _note(run, (w for w in writers if not _is_noted(w, noted.get(w.schema_id))))
+    note(run, (w for w in writers if not _is_noted(w, noted.get(w.schema_id))))
     if may_halt and unknown and _decode(run).on_schema.unknown_id == "halt":
-        _halt(run, part, [f"the registry does not know the ids {sorted(unknown)}"])
+        halt(run, part, [f"the registry does not know the ids {sorted(unknown)}"])
     if may_halt and unreadable and _decode(run).on_schema.unknown_id == "halt":
-        _halt(run, part, [f"schema {n}: {reason}" for n, reason in sorted(unreadable.items())])
+        halt(run, part, [f"schema {n}: {reason}" for n, reason in sorted(unreadable.items())])
     known_now = replace(
         part,
         unknown=tuple(unknown),
@@ -369,7 +381,7 @@ def _with_ids(
         unreadable=tuple(sorted(unreadable.items())),
     )
     more = {"may_halt": may_halt, "is_asked": is_asked}
-    return _merged(run, known_now, writers, others, size, **more)
+    return with_writers(run, known_now, writers, others, size, **more)
 
 
 def _is_noted(schema: WriterSchema, noted: WriterSchema | None) -> bool:
@@ -400,7 +412,7 @@ def _identified(
         if part.framing == "connect":
             return None if known is None else _Elsewhere()
         assert part.subject is not None  # a schema file reads whatever id is there
-        registry = _registry(run)
+        registry = registry_of(run)
         try:
             versions = registry.subjects_of(schema_id, part.subject)
             version = next((v for v in versions if v.subject == part.subject), None)
@@ -416,7 +428,7 @@ def _identified(
     return None if known is None else replace(known, known_as=name)
 
 
-def _merged(
+def with_writers(
     run: RunContext,
     part: PartPlan,
     writers: Iterable[WriterSchema],
@@ -467,7 +479,7 @@ def _merged(
             " meant, list fields, or raise on_schema.most_new_fields, and decide retry)"
         )
     if halting and may_halt:
-        _halt(run, part, halting)
+        halt(run, part, halting)
     unfit = {*part.unfit, *(c.schema_id for c in merged.misfits)}
     if is_wide:
         before, fitting = {w.schema_id for w in part.writers}, list[WriterSchema]()
@@ -515,7 +527,7 @@ def _read(
     return merged, plain
 
 
-def _halt(run: RunContext, part: PartPlan, reasons: Iterable[str]) -> None:
+def halt(run: RunContext, part: PartPlan, reasons: Iterable[str]) -> None:
     """Halt, unless a person has decided that such records go into quarantine.
 
     Raises:
@@ -523,11 +535,12 @@ def _halt(run: RunContext, part: PartPlan, reasons: Iterable[str]) -> None:
     """
     if goes_to_quarantine(run, "schema_changed") is None:
         expected = f"schemas of {part.subject or 'the schema file'} that fit the typed table"
-        actual = f"{part.part}: {'; '.join(reasons)}"
+        whose = part.part if part.type in ("", OTHER_TYPES) else part.type
+        actual = f"{whose}: {'; '.join(reasons)}"
         raise halted(run, Finding(kind="schema_changed", expected=expected, actual=actual))
 
 
-def _note(run: RunContext, schemas: Iterable[WriterSchema]) -> None:
+def note(run: RunContext, schemas: Iterable[WriterSchema]) -> None:
     """Keep what the registry has answered: an id never changes, and the registry may go away."""
     if new := run.ledger.new_schemas(schemas):
         run.ledger.update(lambda state: state.with_schemas(new))
@@ -551,7 +564,8 @@ def _decode(run: RunContext) -> Decode:
     return run.stream.decode
 
 
-def _registry(run: RunContext) -> RegistryPort:
+def registry_of(run: RunContext) -> RegistryPort:
+    """The registry of a stream that needs one."""
     registry = run.registry
     assert registry is not None  # the stream file was checked
     return registry

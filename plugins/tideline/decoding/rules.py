@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
 
 from tideline.model.decoding import DecodedRange, DecodePlan, DecodeRecord, Decoding
 from tideline.model.head import Head
@@ -30,6 +30,7 @@ from tideline.model.offsets import (
     intersect,
     subtract,
     total,
+    union,
 )
 from tideline.model.places import Places
 from tideline.model.plan import LandedRange
@@ -149,6 +150,22 @@ def in_portions(
         yield tuple(portion)
 
 
+def joined(tables: Iterable[Landed]) -> Landed:
+    """What several tables hold as if they were one: a coordinate in two of them is there twice."""
+    rows: dict[PartitionIdentity, int] = defaultdict(int)
+    offsets: dict[PartitionIdentity, Intervals] = defaultdict(tuple)
+    for held in tables:
+        for identity, landed in held.items():
+            rows[identity] += landed.rows
+            offsets[identity] = union(offsets[identity], landed.offsets)
+    return {i: LandedRange(i, n, offsets[i]) for i, n in rows.items()}
+
+
+def rows_within(held: Landed, ranges: Iterable[CoordinateRange]) -> int:
+    """How many coordinates of ranges have a row."""
+    return sum(total(_within(held, planned)) for planned in ranges)
+
+
 def reconciled(
     plan: DecodePlan, raw: Landed, typed: Landed, quarantined: Landed, tombstones: int
 ) -> tuple[tuple[DecodedRange, ...], tuple[str, ...]]:
@@ -157,7 +174,7 @@ def reconciled(
     Args:
         plan: Its ranges are looked at.
         raw: What the raw table holds at these coordinates.
-        typed: The same of the typed table.
+        typed: The same of the typed table; of several as `joined` has it.
         quarantined: The same of the quarantine.
         tombstones: How many records had no value, as they were counted while they were decoded.
 
@@ -230,11 +247,13 @@ class TypedTable:
     Args:
         key: Key of the stream file that names it.
         uri: Its address there.
+        name: The event type whose rows it has, or `QUARANTINE`; "" for the only one.
     """
 
     key: str
     uri: str
     seen: TableObservation
+    name: str = ""
 
     def __str__(self) -> str:
         return f"{self.key}: table {self.uri}"
@@ -275,33 +294,44 @@ def refusals(tables: Sequence[TypedTable], stream: str, ledger_id: str) -> Itera
                 yield f"{table}: {reason.name}: {reason.why}; {reason.remedy}"
 
 
-def begins_anew(tables: Sequence[TypedTable], known_ids: Sequence[str]) -> bool:
+def begins_anew(tables: Sequence[TypedTable], known_ids: Mapping[str, str]) -> bool:
     """Whether what was decoded is in other tables than these, which have no rows yet.
 
     Args:
-        tables: Both.
-        known_ids: Delta's ids of the tables that hold what is decoded, in the same order; none
-            before the first decoding.
+        tables: All of them.
+        known_ids: Delta's ids of the tables that hold what is decoded, by name; none before the
+            first decoding.
     """
     return bool(known_ids) and all(
-        table.is_empty and table.seen.table_id != known
-        for table, known in zip(tables, known_ids, strict=True)
+        table.is_empty
+        and (table.name not in known_ids or table.seen.table_id != known_ids[table.name])
+        for table in tables
     )
 
 
-def strangers(tables: Sequence[TypedTable], known_ids: Sequence[str]) -> Iterator[str]:
+def strangers(
+    tables: Sequence[TypedTable], known_ids: Mapping[str, str], token: int | None = None
+) -> Iterator[str]:
     """Tables that do not hold what is decoded, in words; nothing where decoding begins anew.
 
+    The table of an event type that was added is new. It has rows only where the ledger was put
+    back; then its commits are newer than any that the ledger knows.
+
     Args:
-        tables: Both.
+        tables: All of them.
         known_ids: As in `begins_anew`.
+        token: The newest one that the ledger knows of the tables.
     """
     if begins_anew(tables, known_ids):
         return
-    for table, known in zip_longest(tables, known_ids):
-        seen = table.seen
+    for name in known_ids.keys() - {table.name for table in tables}:
+        what = f"the typed table of event type {name}" if name else "one typed table"
+        yield f"decode.value.types: the ledger knows {what}, and the stream file does not name it"
+    for table in tables:
+        seen, known = table.seen, known_ids.get(table.name)
         if known is None:
-            if not table.is_empty:
+            is_newer = bool(known_ids) and token is not None and (seen.token or 0) > token
+            if not table.is_empty and not is_newer:
                 yield f"{table} (id {seen.table_id}) holds rows that this ledger does not know"
         elif not seen.exists:
             yield f"{table} is gone, and the ledger knows table {known}"

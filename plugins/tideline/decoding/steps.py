@@ -9,8 +9,9 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 
+from tideline.decoding.event_types import parts_of
 from tideline.decoding.execution import execute
-from tideline.decoding.readers import has_all_schemas, parts_of, refuse_strange_columns
+from tideline.decoding.readers import has_all_schemas, refuse_strange_columns
 from tideline.decoding.rules import (
     apart,
     decided,
@@ -27,10 +28,12 @@ from tideline.errors import BadInput, VerificationFailed
 from tideline.landing.context import RunContext, log, now
 from tideline.landing.naming import name_tables
 from tideline.ledger.state import LedgerState
-from tideline.model.decoding import DecodePlan, DecodeRecord, EventDate, PartPlan
+from tideline.model.decoding import DecodePlan, DecodeRecord, EventDate, PartPlan, TypePlan
+from tideline.model.maintenance import DERIVED, kind_of
 from tideline.model.offsets import CoordinateRange
 from tideline.model.wording import first_few
 from tideline.stream.decoding import Decode
+from tideline.stream.stream import tables_of
 
 CATCH_UP = 2
 """A run decodes at most so many times what it may land: after an outage of the registry it has to
@@ -56,7 +59,7 @@ def finish_open(run: RunContext) -> DecodeRecord | None:
         return None
     check_tables(run)
     log.info("finishing the decoding of run %s", left.plan.run_id)
-    plan = at_these_tables(run, left.plan)
+    plan = _of_now(run, run.ledger.read(), left.plan)
     if left.table_version is not None and plan == left.plan:
         try:
             return close_decoding(run, left)
@@ -110,7 +113,7 @@ def plan_decoding(
         ServiceAway: The registry, or the raw table, cannot be asked.
     """
     if state.decoding.open is not None:
-        return at_these_tables(run, state.decoding.open.plan)
+        return _of_now(run, state, state.decoding.open.plan)
     before = run.ledger.find_decoding(run.run_id)
     if before is not None:
         landed = still_landed(before.plan.ranges, state.head)
@@ -123,18 +126,35 @@ def plan_decoding(
                 first_few(anew),
             )
         removes = to_remove(state.head, state.decoding, ranges)
-        rules = tuple(
-            replace(e, on_fail="quarantine") if e.on_fail == "halt" else e
-            for e in before.plan.expect
-        )
-        again = replace(before.plan, ranges=ranges, removes=removes, max_share=1.0, expect=rules)
+        plan = before.plan.without_halts()
+        again = replace(plan, ranges=ranges, removes=removes, max_share=1.0)
         if ranges or not state.decoding.coverage.rest(landed):
-            return at_these_tables(run, again) if ranges or removes else None
+            return _of_now(run, state, again) if ranges or removes else None
     most = CATCH_UP * run.stream.limits.max_records_per_run
     ranges = () if only_removals else to_decode(state.head, state.decoding, most)
     ranges = of_decision(ranges, state.decoding)[0] or ranges
     removes = to_remove(state.head, state.decoding, ranges)
     return new_plan(run, state, ranges, removes) if ranges or removes else None
+
+
+def _of_now(run: RunContext, state: LedgerState, plan: DecodePlan) -> DecodePlan:
+    """A plan that was left, for the tables as they are now.
+
+    Where the stream file has other event types now, its tables are new ones: what the plan knows of
+    schemas says nothing then.
+    """
+    decode = run.stream.decode
+    assert decode is not None
+    if plan.tables.keys() <= decode.addresses.keys():
+        return at_these_tables(run, plan)
+    left = tuple((uri, plan.quarantine_uri) for uri in plan.tables.values())
+    return replace(
+        new_plan(run, state, plan.ranges, plan.removes, plan.redrives),
+        plan_id=plan.plan_id,
+        run_id=plan.run_id,
+        by=plan.by,
+        left_at=(*plan.left_at, *left),
+    )
 
 
 def new_plan(
@@ -170,7 +190,7 @@ def new_plan(
         redrives=redrives,
         by=run.request.by if redrives else None,
     )
-    if all(map(has_all_schemas, plan.parts)):  # else once the records are read
+    if not plan.types and all(map(has_all_schemas, plan.parts)):  # else once the records are read
         refuse_strange_columns(run, plan)
     return plan
 
@@ -190,10 +210,15 @@ def drafted(decode: Decode, parts: tuple[PartPlan, ...]) -> DecodePlan:
         event_date=_event_date(decode),
         transform=decode.transform,
         max_share=decode.quarantine.max_share,
-        table_uri=decode.table.uri,
+        table_uri="" if decode.types else decode.table.uri,
         quarantine_uri=decode.quarantine.uri,
         own_columns=decode.own_columns,
         expect=decode.expectations,
+        types=tuple(
+            TypePlan(name, uri, decode.of_type(name).expectations)
+            for name, uri in decode.addresses.items()
+            if decode.types
+        ),
     )
 
 
@@ -274,5 +299,5 @@ def verify_decoded(run: RunContext) -> DecodeRecord | None:
             )
         refuse_other_tables(run)
         closed = close_decoding(run, record)
-        name_tables(run, "decoded", "quarantine")
+        name_tables(run, *(r for r in tables_of(run.stream) if kind_of(r) in DERIVED))
         return closed

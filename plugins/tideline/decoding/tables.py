@@ -1,4 +1,4 @@
-"""Both tables as the ledger knows them, before and after a plan; and how the decoding halts.
+"""The tables as the ledger knows them, before and after a plan; and how the decoding halts.
 
 What halts the decoding never halts the landing: it is an incident of its own.
 """
@@ -12,7 +12,7 @@ from tideline.decoding.rules import TypedTable, begins_anew, refusals, settles, 
 from tideline.errors import BadInput, DecodingHalted, ServiceAway
 from tideline.landing.context import RunContext, log, now
 from tideline.ledger.state import LedgerState
-from tideline.model.decoding import DecodePlan, Decoding
+from tideline.model.decoding import QUARANTINE, DecodePlan, Decoding
 from tideline.model.head import KnownCommit
 from tideline.model.incident import Finding, Incident, decided
 from tideline.model.observation import TableObservation
@@ -22,6 +22,8 @@ from tideline.model.verdicts import FindingClass
 from tideline.model.wording import first_few
 from tideline.rules.taking_over import erasures_in
 from tideline.table.schema import removal_id
+
+_KEY = "decode.value.types.{}"
 
 
 def check_tables(run: RunContext) -> None:
@@ -45,8 +47,8 @@ def check_tables(run: RunContext) -> None:
             "the ledger is older than an erasure: %s", first_few(e.erasure_id for e in told)
         )
         run.ledger.update(lambda latest: latest.with_erasures_told(told))
-    if begins_anew(tables, state.decoding.table_ids):
-        log.warning("both typed tables are new: everything that is landed is decoded again")
+    if begins_anew(tables, state.decoding.known_tables):
+        log.warning("the typed tables are new: everything that is landed is decoded again")
         run.ledger.update(_begun_anew)
     elif forgotten := _forgotten(state.decoding, commits):
         log.warning("the ledger is older than typed tables: %s are undone", first_few(forgotten))
@@ -60,7 +62,7 @@ def _unknown_commits(
     assert run.typed is not None
     return tuple(
         commit
-        for table, known in zip((run.typed.decoded, run.typed.quarantine), tables, strict=True)
+        for table, known in zip(run.typed.tables, tables, strict=True)
         if decoding.token is not None and (known.seen.token or 0) > decoding.token
         for commit in table.commits_above(decoding.token)
     )
@@ -93,19 +95,23 @@ def refuse_other_tables(run: RunContext) -> None:
 
 
 def note_tables(run: RunContext) -> None:
-    """Note the ids of both tables before their first rows, for every later run to compare.
+    """Note the ids of the tables before their first rows, for every later run to compare.
 
     Args:
-        run: This run, with the decoder's lease; both tables are there.
+        run: This run, with the decoder's lease; the tables of its plan are there.
 
     Raises:
         BadInput: A table is not the one that the ledger knows; nothing was decoded.
     """
     state, tables = run.ledger.read(), _tables(run)
     _refuse_others(run, state, tables)
-    ids = tuple(str(table.seen.table_id) for table in tables)
-    if ids != state.decoding.table_ids:
-        run.ledger.update(lambda s: replace(s, decoding=replace(s.decoding, table_ids=ids)))
+    there = [table for table in tables if table.seen.exists]
+    ids = tuple(str(table.seen.table_id) for table in there)
+    types = tuple(table.name for table in there if table.name not in ("", QUARANTINE))
+    if (ids, types) != (state.decoding.table_ids, state.decoding.types):
+        run.ledger.update(
+            lambda s: replace(s, decoding=replace(s.decoding, table_ids=ids, types=types))
+        )
 
 
 def raw_table(run: RunContext) -> TableObservation:
@@ -132,13 +138,21 @@ def at_these_tables(run: RunContext, plan: DecodePlan) -> DecodePlan:
 
     Args:
         run: Its tables were checked.
-        plan: What is decoded.
+        plan: What is decoded; the stream file names its event types.
     """
     decode = run.stream.decode
     assert decode is not None
-    now, then = (decode.table.uri, decode.quarantine.uri), (plan.table_uri, plan.quarantine_uri)
-    left_at = plan.left_at if then in (now, ("", "")) else (*plan.left_at, then)
-    return replace(plan, table_uri=now[0], quarantine_uri=now[1], left_at=left_at)
+    uris, quarantine = decode.addresses, decode.quarantine.uri
+    then = {(uri, plan.quarantine_uri) for uri in plan.tables.values()}
+    left = sorted(then - {(uri, quarantine) for uri in uris.values()} - {("", "")})
+    types = tuple(replace(t, table_uri=uris[t.name]) for t in plan.types)
+    return replace(
+        plan,
+        table_uri="" if types else uris[""],
+        quarantine_uri=quarantine,
+        left_at=(*plan.left_at, *left),
+        types=types,
+    )
 
 
 def _begun_anew(state: LedgerState) -> LedgerState:
@@ -146,14 +160,15 @@ def _begun_anew(state: LedgerState) -> LedgerState:
         replace(part, reader=replace(part.reader, dropped=())) for part in state.decoding.parts
     )
     afresh = replace(state.decoding, coverage=NOWHERE, table_ids=(), parts=parts, undone=NOWHERE)
-    return replace(state, decoding=replace(afresh, told=(), in_quarantine=None))
+    return replace(state, decoding=replace(afresh, types=(), told=(), in_quarantine=None))
 
 
 def _refuse_others(run: RunContext, state: LedgerState, tables: tuple[TypedTable, ...]) -> None:
     stream, ledger_id = run.stream.stream, state.control.ledger_id
     if wrong := tuple(refusals(tables, stream, ledger_id)):
         raise BadInput(f"stream {stream}: {'; '.join(wrong)}. Nothing was decoded", tables=wrong)
-    if wrong := tuple(strangers(tables, state.decoding.table_ids)):
+    known, token = state.decoding.known_tables, state.decoding.token
+    if wrong := tuple(strangers(tables, known, token)):
         raise BadInput(
             f"stream {stream}: {'; '.join(wrong)}. Nothing was decoded. Next: give both tables'"
             " addresses as they were, or restore them; or give two new addresses, or delete both"
@@ -166,9 +181,15 @@ def _tables(run: RunContext) -> tuple[TypedTable, ...]:
     assert run.typed is not None
     decode = run.stream.decode
     assert decode is not None
+    bad, uris = run.typed.quarantine.observe(), decode.addresses
     return (
-        TypedTable("decode.table.uri", decode.table.uri, run.typed.decoded.observe()),
-        TypedTable("decode.quarantine.uri", decode.quarantine.uri, run.typed.quarantine.observe()),
+        *(
+            TypedTable(
+                _KEY.format(name) if name else "decode.table.uri", uris[name], t.observe(), name
+            )
+            for name, t in run.typed.by_type.items()
+        ),
+        TypedTable("decode.quarantine.uri", decode.quarantine.uri, bad, QUARANTINE),
     )
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from itertools import chain
 
-from tideline.decoding.rules import closed, reconciled
+from tideline.decoding.rules import closed, joined, reconciled, rows_within
 from tideline.errors import ServiceAway, StreamBusy, VerificationFailed
 from tideline.failpoints import reach
 from tideline.landing.context import RunContext, log, now
@@ -39,7 +41,7 @@ def typed_against_raw(run: RunContext) -> TypedAudit | None:
             decoding.open.plan.ranges if decoding.open is not None else (),
             state.head.coverage,
             {} if version is None else run.table.landed(ranges, version),
-            run.typed.decoded.stored(),
+            chain.from_iterable(t.stored() for t in run.typed.by_type.values()),
             run.typed.quarantine.stored(),
             dropped_tombstones=(
                 run.table.valueless(ranges, version)
@@ -73,10 +75,14 @@ def close_decoding(run: RunContext, record: DecodeRecord) -> DecodeRecord:
     plan = record.plan
     wanted = (*plan.ranges, *plan.removes)
     raw, _ = _landed(run.table, run.stream.table.uri, wanted)
-    typed, newest = _landed(run.typed.decoded, plan.table_uri, wanted)
     quarantined, other = _landed(run.typed.quarantine, plan.quarantine_uri, wanted)
+    typed, token = dict[str, Mapping[PartitionIdentity, LandedRange]](), other.token or 0
+    for name, table in run.typed.by_type.items():
+        if name in plan.tables or table.observe().exists:  # else of a type that came later
+            typed[name], newest = _landed(table, plan.tables.get(name, name), wanted)
+            token = max(token, newest.token or 0)
     held = rows_by_log(run.typed.quarantine, other.version)
-    ranges, wrong = reconciled(plan, raw, typed, quarantined, record.tombstones)
+    ranges, wrong = reconciled(plan, raw, joined(typed.values()), quarantined, record.tombstones)
     if wrong:
         raise VerificationFailed(
             f"plan {plan.plan_id} of run {plan.run_id} is not decoded as it should be:"
@@ -84,11 +90,12 @@ def close_decoding(run: RunContext, record: DecodeRecord) -> DecodeRecord:
             plan_id=plan.plan_id,
             mismatches=list(wrong),
         )
-    done = replace(record, status="done", ranges=ranges, closed_at=now())
+    rows = {name: rows_within(held, plan.ranges) for name, held in typed.items()}
+    by_type = tuple(replace(t, rows=rows[t.name]) for t in record.by_type)
+    done = replace(record, status="done", ranges=ranges, closed_at=now(), by_type=by_type)
     before = run.ledger.find_decoding(plan.run_id)
     was_decoded = before is not None and before.plan.frozen_at == plan.frozen_at
     reach("decode:closing")
-    token = max(newest.token or 0, other.token or 0)
     run.ledger.update(lambda state: _close(state, done, token, held, was_decoded=was_decoded))
     reach("decode:closed")
     log.info(

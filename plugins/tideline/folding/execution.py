@@ -129,14 +129,12 @@ def _job(
     Args:
         there: The data files of each bucket whose rows count.
     """
-    assert run.stream.decode is not None
-    assert run.typed is not None
     return FoldJob(
         store_options=run.store_options,
         stream=run.stream.stream,
         run_id=run.run_id,
-        typed_uri=run.stream.decode.table.uri,
-        typed_files=run.typed.decoded.files_at(plan.ranges, plan.typed_version),
+        typed_uri=run.stream.source.table.uri,
+        typed_files=run.source.files_at(plan.ranges, plan.typed_version),
         current_files=tuple(BucketFiles(n, files) for n, files in sorted(there.items())),
         plan=plan,
         current=Output(plan.table_uri, folder, (BUCKET,)),
@@ -149,15 +147,14 @@ def _folded(
 ) -> FoldResult:
     """Have Spark fold; given once more with the buckets that have to be folded anew."""
     job = _job(run, plan, {} if plan.is_anew else there, change.folder)
-    assert run.typed is not None
     result = answer_of(run, job, FoldResult)
     if result.needs_all:
-        every = run.typed.decoded.files_at(plan.covered, plan.typed_version)
+        every = run.source.files_at(plan.covered, plan.typed_version)
         job = replace(job, every_file=every)
         result = answer_of(run, job, FoldResult)
     if result.anew and not result.refused:
         log.info("folding buckets %s anew", first_few(result.anew))
-        every = job.every_file or run.typed.decoded.files_at(plan.covered, plan.typed_version)
+        every = job.every_file or run.source.files_at(plan.covered, plan.typed_version)
         job = replace(job, every_file=every, anew=result.anew)
         result = answer_of(run, job, FoldResult)
         if result.anew:  # a value that did not come, in a bucket that only the first pass had left

@@ -99,7 +99,6 @@ def explain_key(run: RunContext, key: Mapping[str, str | None]) -> ExplainedKey:
         raise BadInput(f"--key: got no {missing[0]}; the key is {', '.join(plan.layout.key)}")
     if all(value is None for value in key.values()):
         raise BadInput("--key: got null alone; allowed: one value at least, or it is no key")
-    assert run.typed is not None
     names = [c.name for c in plan.columns]
     found = table_of(run).rows_with([key], [*names, *COORDINATES, IS_DELETED])
     row = found[0] if found else None
@@ -109,7 +108,7 @@ def explain_key(run: RunContext, key: Mapping[str, str | None]) -> ExplainedKey:
     sources = [c.source for c in plan.columns]
     marks += [c.source for c in plan.sequence]
     wanted = [*dict.fromkeys([*sources, *COORDINATES, *marks])]
-    typed = [c for c in run.typed.decoded.rows_with([key], wanted) if _is_of_row(plan, c)]
+    typed = [c for c in run.source.rows_with([key], wanted) if _is_of_row(plan, c)]
     typed.sort(key=lambda change: _place(plan, change), reverse=True)
     return ExplainedKey(
         key,

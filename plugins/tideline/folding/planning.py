@@ -174,15 +174,14 @@ def _plan(
     is_anew: bool,
 ) -> FoldPlan:
     decode = _decode(run)
-    assert run.typed is not None
-    seen, columns = run.typed.decoded.observe(), run.typed.decoded.columns()
+    seen, columns = run.source.observe(), run.source.columns()
     if seen.version is None:
         raise ServiceAway(f"table {decode.table.uri} is gone: nothing was folded, restore it")
-    known = state.decoding.table_ids
-    if known and str(seen.table_id) != known[0]:
+    known = state.decoding.known_tables.get(section(run).type or "")
+    if known is not None and str(seen.table_id) != known:
         raise BadInput(
             f"table {decode.table.uri} is another one: its id is {seen.table_id}, the ledger knows"
-            f" {known[0]}; nothing was folded. Next: tideline decode FILE, which says what to do"
+            f" {known}; nothing was folded. Next: tideline decode FILE, which says what to do"
         )
     covered = all_of(state.decoding.coverage, _topic(run))
     own = {*OWN_COLUMNS, *(OF_ENVELOPE if decode.value.envelope else ())}
@@ -231,8 +230,7 @@ def _layout(run: RunContext, state: LedgerState) -> Layout | None:
     Raises:
         BadInput: The key is none.
     """
-    assert run.typed is not None
-    columns = run.typed.decoded.columns()
+    columns = run.source.columns()
     if not columns:
         return None
     key = section(run).key
@@ -248,7 +246,8 @@ def _layout(run: RunContext, state: LedgerState) -> Layout | None:
         raise BadInput(
             f"stream {run.stream.stream}: current.sequence_by: {wrong}. Nothing was folded"
         )
-    return Layout(tuple(key), section(run).table.buckets, sequence=tuple(sequence))
+    buckets, of_type = section(run).table.buckets, section(run).type or ""
+    return Layout(tuple(key), buckets, sequence=tuple(sequence), type=of_type)
 
 
 def _deletes(run: RunContext, state: LedgerState, layout: Layout) -> Deletes:
@@ -258,8 +257,7 @@ def _deletes(run: RunContext, state: LedgerState, layout: Layout) -> Deletes:
         BadInput: The stream file names a column for it that is not there: no delete would be seen.
             Or the key has rows that nothing could ever delete.
     """
-    assert run.typed is not None
-    names = [str(c["name"]) for c in run.typed.decoded.columns()]
+    names = [str(c["name"]) for c in run.source.columns()]
     when, part = section(run).deletes.when, state.decoding.part("key")
     told = [] if part is None else [c.name for c in part.reader.in_table]
     deletes = Deletes(section(run).tombstones(_decode(run)))
@@ -295,5 +293,4 @@ def _has_events(run: RunContext) -> bool:
 
 
 def _decode(run: RunContext) -> Decode:
-    assert run.stream.decode is not None
-    return run.stream.decode
+    return run.stream.source

@@ -395,6 +395,8 @@ def layout_text(layout: Layout) -> str:
     text = {"key": [*layout.key], "buckets": layout.buckets, "hash": layout.hash}
     if layout.sequence:
         text["sequence"] = [*layout.sequence]
+    if layout.type:
+        text["type"] = layout.type
     return json.dumps(text)
 
 

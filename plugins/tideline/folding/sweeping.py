@@ -77,8 +77,7 @@ def find_ghosts(run: RunContext) -> Ghosts:
     """
     state, name = run.ledger.read(), run.stream.stream
     plan = plan_look(run, state)
-    assert run.typed is not None
-    known = {str(column["name"]) for column in run.typed.decoded.columns()}
+    known = {str(column["name"]) for column in run.source.columns()}
     if plan is None or "snapshot" not in known:
         raise BadInput(
             f"stream {name}: a sweep needs a current table that is folded, of change events whose"
@@ -165,8 +164,7 @@ def _snapshot(run: RunContext, topic_id: str) -> _Snapshot:
     Raises:
         BadInput: None is decoded, or its first record is not: where it began, nobody knows.
     """
-    assert run.typed is not None
-    table, name = run.typed.decoded, run.stream.stream
+    table, name = run.source, run.stream.stream
     ended = table.newest_marked(topic_id, "snapshot", _LAST, None)
     if ended is None:
         raise BadInput(
@@ -198,8 +196,7 @@ def _floors(
         BadInput: A clock went back behind the snapshot before this one: which records are of which,
             nobody knows.
     """
-    assert run.typed is not None
-    table, covered = run.typed.decoded, run.ledger.read().decoding.coverage
+    table, covered = run.source, run.ledger.read().decoding.coverage
     ends = [i.at(covered[i][-1].end_offset) for i in logs]
     marked = _lowest(ends, table.first_since(snapshot.before, "snapshot", _WHOLE))
     earliest = table.earliest_from(marked)
@@ -228,10 +225,9 @@ def _went_back(run: RunContext, before: datetime, earliest: datetime | None) -> 
         before: When that one ended.
         earliest: The first time of all that came since this one began.
     """
-    assert run.typed is not None
     if earliest is not None and earliest <= before:
         return f"has Kafka's time {earliest:%Y-%m-%d %H:%M:%S}"
-    for log in run.typed.decoded.behind_newest(before, "snapshot", _WHOLE):
+    for log in run.source.behind_newest(before, "snapshot", _WHOLE):
         return f"may be of partition {log.partition}, where times of a snapshot go back"
     return None
 
@@ -257,7 +253,6 @@ def _unread(run: RunContext, floors: tuple[Floor, ...], ended: datetime) -> str 
     Raises:
         ServiceAway: Kafka is away, or a partition does not answer.
     """
-    assert run.typed is not None
     head, topic_id = run.ledger.read().head, floors[0].topic_id
     (name,) = run.stream.kafka.topics
     topic = run.kafka.observe([name], {}).topic(name)
@@ -268,7 +263,7 @@ def _unread(run: RunContext, floors: tuple[Floor, ...], ended: datetime) -> str 
     reached = {p.partition: p.next_offset for p in head.positions if p.topic_id == topic_id}
     places = [TopicPartition(name, p.partition) for p in topic.partitions]
     firsts = run.kafka.offsets_at(ended + _STEP, places)
-    decoded = run.typed.decoded.first_since(ended + _STEP)
+    decoded = run.source.first_since(ended + _STEP)
     later = {log.partition for log in decoded if log.topic_id == topic_id}
     for place, seen in zip(places, topic.partitions, strict=True):
         if not seen.answered:
@@ -294,7 +289,7 @@ def _not_read(run: RunContext, floors: tuple[Floor, ...], began: datetime) -> st
     """
     state = run.ledger.read()
     assert run.typed is not None
-    older = run.typed.decoded.last_before(began - _STEP)
+    older = run.source.last_before(began - _STEP)
     covered, lost = state.decoding.coverage, state.head.accepted_loss
     quarantined = run.typed.quarantine.quarantined((), None)
     gone = let_go(run, state)

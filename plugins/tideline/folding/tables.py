@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tideline.decoding import rules
 from tideline.decoding.rules import TypedTable
 from tideline.errors import BadInput, FoldingHalted, ServiceAway
@@ -41,9 +43,9 @@ def begins_anew(run: RunContext, state: LedgerState, layout: Layout) -> bool:
     table = TypedTable("current.table.uri", section(run).table.uri, table_of(run).observe())
     if not table.seen.exists:
         return True
-    known = () if folding.table_id is None else (folding.table_id,)
+    known = {} if folding.table_id is None else {table.name: folding.table_id}
     is_new = not known or rules.begins_anew([table], known)
-    if wrong := _refusal(run, state, table, layout, () if is_new else known):
+    if wrong := _refusal(run, state, table, layout, {} if is_new else known):
         raise BadInput(
             f"stream {run.stream.stream}: {wrong}. Nothing was folded. Next: give current.table"
             " another address: all is folded anew"
@@ -68,7 +70,7 @@ def _refusal(
     state: LedgerState,
     table: TypedTable,
     layout: Layout,
-    known_ids: tuple[str, ...],
+    known_ids: Mapping[str, str],
 ) -> str | None:
     """Why the table is not to be touched; None where nothing speaks against it."""
     wrong = [*rules.refusals([table], run.stream.stream, state.control.ledger_id)]

@@ -104,7 +104,7 @@ def view_of(
                 f"--names: got nothing; {engine} knows tables by names only: give the current"
                 " table's and the typed table's"
             )
-        current, typed = plan.table_uri, run.stream.decode.table.uri
+        current, typed = plan.table_uri, run.stream.source.table.uri
         if engine == "duckdb":  # it knows no Hadoop
             current, typed = (uri.replace("s3a://", "s3://", 1) for uri in (current, typed))
         names = (dialect.table.format(current), dialect.table.format(typed))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -34,12 +34,17 @@ class TypedTables:
     """Where decoded records go.
 
     Args:
-        decoded: The typed table.
+        by_type: The typed tables, by event type; a stream with one of them has it under "".
         quarantine: The table of what cannot be decoded.
     """
 
-    decoded: TablePort
+    by_type: Mapping[str, TablePort]
     quarantine: TablePort
+
+    @property
+    def tables(self) -> tuple[TablePort, ...]:
+        """All of them, in the order in which they are committed."""
+        return (*self.by_type.values(), self.quarantine)
 
 
 @dataclass
@@ -105,6 +110,13 @@ class RunContext:
     def registry(self) -> RegistryPort | None:
         """The stream's schema registry; None for a stream that names none."""
         return None if self.connect_registry is None else self.connect_registry()
+
+    @property
+    def source(self) -> TablePort:
+        """The typed table that the current table is folded from."""
+        assert self.typed is not None
+        current = self.stream.current
+        return self.typed.by_type[current.type or "" if current is not None else ""]
 
     def warn(self) -> None:
         """Say what is not safe; for the one step that begins a run."""

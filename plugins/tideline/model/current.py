@@ -63,12 +63,14 @@ class Layout:
         buckets: How many there are; a key is in the one that its hash names.
         hash: Which hash.
         sequence: The typed table's columns that order a key's changes; none for offsets.
+        type: The event type whose typed table is folded; empty where there is one typed table.
     """
 
     key: tuple[str, ...]
     buckets: int
     hash: str = HASH
     sequence: tuple[str, ...] = ()
+    type: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,7 @@ ErrorClass = Literal[
     "transform",
     "no_change",
     "expectation",
+    "other_type",
 ]
 PLAIN_ID = -1
 """Stands for the id of the one schema of records that carry none."""
@@ -61,6 +62,11 @@ def free_id(text: str, taken: Collection[int]) -> int:
 
 NO_CHANGE: ErrorClass = "no_change"
 """Of an envelope that tells no change of a row: it is set aside, and no fault."""
+OTHER_TYPE: ErrorClass = "other_type"
+"""Of an event type that the stream file does not name: it is set aside, and no fault."""
+OTHER_TYPES = "*"
+"""Type of the part that knows the ids which no event type claims; no type is called so."""
+QUARANTINE = "quarantine"
 SINGLE_VALUES = {
     "text": '"string"',
     "long": '"long"',
@@ -298,6 +304,9 @@ class PartPlan:
         null_values: Which bytes count as no value: `empty`, `json_null`, `connect_null`.
         lenient: Columns that are null where they cannot hold what a record has there.
         form: Of the writers' texts, as decoders are given them; `DECODER_FORM` today.
+        type: The event type whose values they are, where there are several; `OTHER_TYPES` for what
+            is said of all of them. Then `subject` and `record` may be patterns.
+        record: The full name of its records; None for any.
     """
 
     part: RecordPart
@@ -318,6 +327,18 @@ class PartPlan:
     null_values: tuple[str, ...] = ()
     lenient: tuple[str, ...] = ()
     form: int = 1
+    type: str = ""
+    record: str | None = None
+
+    @property
+    def claimed(self) -> tuple[int, ...]:
+        """Ids of the schemas that are its own, whether they fit or not."""
+        return (*(w.schema_id for w in self.writers), *self.unfit)
+
+    @property
+    def key(self) -> str:
+        """Where the stream file says it."""
+        return f"decode.{self.part}.types.{self.type}" if self.type else f"decode.{self.part}"
 
     @property
     def language(self) -> str:
@@ -359,6 +380,21 @@ class Expectation:
     on_null: str = "fail"
 
 
+@dataclass(frozen=True, slots=True)
+class TypePlan:
+    """One event type of several, each with a typed table.
+
+    Args:
+        name: The type's.
+        table_uri: Where its rows go.
+        expect: What they are expected to meet.
+    """
+
+    name: str
+    table_uri: str
+    expect: tuple[Expectation, ...] = ()
+
+
 AGAIN = ("again",)
 _FEW = 10
 
@@ -389,6 +425,8 @@ class DecodePlan:
         expect: What the rows are expected to meet, in the stream file's order.
         left_at: Other tables and quarantines that attempts of this plan may have written to: their
             addresses were edited before it was closed.
+        types: The event types, in the order of their commits, where each has a typed table. Then
+            `table_uri` and `expect` are empty, and there is a value's part for each.
     """
 
     plan_id: str
@@ -410,11 +448,60 @@ class DecodePlan:
     by: str | None = None
     expect: tuple[Expectation, ...] = ()
     left_at: tuple[tuple[str, str], ...] = ()
+    types: tuple[TypePlan, ...] = ()
 
     @property
     def is_again(self) -> bool:
         """Whether it makes rows anew that were decoded before."""
         return self.redrives == AGAIN
+
+    @property
+    def tables(self) -> dict[str, str]:
+        """Addresses of the typed tables by event type; of the only one by ""."""
+        return {t.name: t.table_uri for t in self.types} or {"": self.table_uri}
+
+    @property
+    def rules(self) -> dict[str, Expectation]:
+        """What rows are expected to meet, by the name under which failing ones are counted."""
+        of_types = {f"{t.name}.{rule.name}": rule for t in self.types for rule in t.expect}
+        return of_types or {rule.name: rule for rule in self.expect}
+
+    @property
+    def framed(self) -> tuple[PartPlan, ...]:
+        """The parts that tell which schema a record has; one for the values of all types."""
+        if not self.types:
+            return self.parts
+        own = {n: _claimed(n) for p in self.parts if p.type != OTHER_TYPES for n in p.claimed}
+        values = (p for p in self.parts if p.type == OTHER_TYPES)
+        keys = (p for p in self.parts if p.part == "key")
+        return (*(replace(p, writers=tuple(own.values())) for p in values), *keys)
+
+    def of_type(self, name: str) -> DecodePlan:
+        """The plan of the records of one event type, and of its table; of "" the plan itself."""
+        if not self.types:
+            return self
+        one = next(t for t in self.types if t.name == name)
+        parts = tuple(p for p in self.parts if p.part == "key" or p.type == name)
+        return replace(self, parts=parts, table_uri=one.table_uri, expect=one.expect, types=())
+
+    @property
+    def has_writers(self) -> bool:
+        """Whether records of all parts have come, so that there are columns."""
+        return all(part.writers for part in self.parts)
+
+    def without_halts(self) -> DecodePlan:
+        """The plan whose expectations halt nothing: what would halt is quarantined."""
+        types = tuple(replace(t, expect=_without_halts(t.expect)) for t in self.types)
+        return replace(self, expect=_without_halts(self.expect), types=types)
+
+
+def _claimed(schema_id: int) -> WriterSchema:
+    return WriterSchema(schema_id, "", "")
+
+
+def _without_halts(rules: Iterable[Expectation]) -> tuple[Expectation, ...]:
+    halting, to = "halt", "quarantine"
+    return tuple(replace(e, on_fail=to) if e.on_fail == halting else e for e in rules)
 
 
 @dataclass(frozen=True, slots=True)
@@ -435,6 +522,21 @@ class DecodedRange:
 
 
 @dataclass(frozen=True, slots=True)
+class TypeRows:
+    """What became of one event type.
+
+    Args:
+        name: The type's.
+        table_version: Its commit.
+        rows: Typed rows.
+    """
+
+    name: str
+    table_version: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
 class DecodeRecord:
     """A plan to decode, and how far it has come.
 
@@ -448,6 +550,7 @@ class DecodeRecord:
         closed_at: When it was verified, UTC-aware.
         failed: Rows that fail each expectation, wherever they went.
         untold: Columns that nobody was told of before in which a null may be an untold value.
+        by_type: Of each event type where there are several; `table_version` is the last one's.
     """
 
     plan: DecodePlan
@@ -460,6 +563,7 @@ class DecodeRecord:
     closed_at: datetime | None = None
     failed: tuple[tuple[str, int], ...] = ()
     untold: tuple[str, ...] = ()
+    by_type: tuple[TypeRows, ...] = ()
 
     @property
     def notices(self) -> tuple[Notice, ...]:
@@ -504,14 +608,15 @@ class Decoding:
         open: The plan that is under way; whoever decodes next finishes it first.
         parts: How the newest plan decoded the parts; the next one begins with that.
         incidents: What halted decoding, until a decision has been executed.
-        table_ids: Delta's ids of typed table and quarantine, which hold what is decoded; empty
-            before the first decoding.
+        table_ids: Delta's ids of the typed tables and, at last, of the quarantine, which hold what
+            is decoded; empty before the first decoding.
         undone: Coordinates that a rewind has undone: their decoded rows go before anything else is
             done there, also if raw rows stand there again by then.
         token: The newest fencing token of both tables when a plan was last closed; None if unknown.
         failed: Rows that failed each expectation in the newest decoding.
         told: Columns of which somebody was told that a null there may be an untold value.
         in_quarantine: Rows of the quarantine when something was last done to it; None if unknown.
+        types: The event types whose tables the first of `table_ids` are; none for one typed table.
     """
 
     coverage: Places = NOWHERE
@@ -524,6 +629,13 @@ class Decoding:
     failed: tuple[tuple[str, int], ...] = ()
     told: tuple[str, ...] = ()
     in_quarantine: int | None = None
+    types: tuple[str, ...] = ()
+
+    @property
+    def known_tables(self) -> dict[str, str]:
+        """Delta's ids of the tables by event type, and by `QUARANTINE`; as `table_ids`."""
+        names = (*(self.types or ("",)), QUARANTINE) if self.table_ids else ()
+        return dict(zip(names, self.table_ids, strict=True))
 
     def having_undone(self, ranges: Iterable[CoordinateRange]) -> Decoding:
         """The decoding with these coordinates to be undone, as far as they are decoded.
@@ -540,9 +652,9 @@ class Decoding:
             undone=self.undone | (claimed & gone),
         )
 
-    def part(self, part: RecordPart) -> PartPlan | None:
-        """How a part was last decoded; None before its first plan."""
-        return next((p for p in self.parts if p.part == part), None)
+    def part(self, part: RecordPart, type: str = "") -> PartPlan | None:
+        """How a part was last decoded, or the values of an event type; None before that."""
+        return next((p for p in self.parts if (p.part, p.type) == (part, type)), None)
 
 
 def context_of(name: str) -> str:

@@ -5,14 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 from tideline.model.offsets import CoordinateRange
 from tideline.model.places import Places
 from tideline.model.wording import size_text
 
-TableRole = Literal["raw", "decoded", "quarantine", "current"]
-"""Which of a stream's tables."""
+TableRole = str
+"""Which of a stream's tables: raw, decoded, quarantine, current. Where several event types have a
+typed table each, it is decoded:TYPE."""
+TableKind = Literal["raw", "decoded", "quarantine", "current"]
+DERIVED = ("decoded", "quarantine")
+"""Kinds of tables that decoding makes of the raw one."""
+
+
+def role_of(event_type: str) -> TableRole:
+    """The role of an event type's typed table; of the only one for an empty name."""
+    return f"decoded:{event_type}" if event_type else "decoded"
+
+
+def kind_of(role: TableRole) -> TableKind:
+    """What kind of table has a role."""
+    kind: Any = role.partition(":")[0]
+    found: TableKind = kind
+    return found
 
 
 @dataclass(frozen=True, slots=True)

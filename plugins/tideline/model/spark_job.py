@@ -10,7 +10,7 @@ A job holds all that its application needs: the driver may run on another machin
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from tideline.model.current import Barrier, BucketState, FoldPlan, Refusal
@@ -130,6 +130,19 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
+class TypedOutput:
+    """Where the rows of one event type go.
+
+    Args:
+        files: Data files with what stands there at the plan's coordinates, if the records are
+            decoded again; paths relative to the table, not URL-encoded.
+    """
+
+    output: Output
+    files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class DecodeJob:
     """One piece of work for the Spark application that decodes.
 
@@ -144,6 +157,7 @@ class DecodeJob:
         result_path: Where the driver writes a `DecodeResult`.
         stall_seconds: As of a `SparkJob`.
         application: Which application the file is for; a `SparkJob` says nothing.
+        types: Outputs by event type where there are several; `decoded` is the first one's.
     """
 
     stream: str
@@ -160,6 +174,20 @@ class DecodeJob:
     result_path: str = ""
     stall_seconds: int = 0
     application: Literal["decode_rows"] = "decode_rows"
+    types: Mapping[str, TypedOutput] = field(default_factory=dict)
+
+    def of_type(self, name: str) -> DecodeJob:
+        """The job of the records of one event type."""
+        to = self.types[name]
+        plan = self.plan.of_type(name)
+        return replace(self, plan=plan, decoded=to.output, decoded_files=to.files, types={})
+
+    @property
+    def files(self) -> int:
+        """How many data files it reads."""
+        of_types = (to.files for to in self.types.values())
+        read = (self.raw_files, self.decoded_files, self.quarantined_files, *of_types)
+        return sum(map(len, read))
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +206,7 @@ class DecodeResult:
         unasked: Quarantined records with ids that the plan does not name, in the last round.
         failed: Rows that fail each expectation, wherever they went.
         halting: Rows that fail at least one of those that halt.
+        by_type: The rows of `decoded`, by event type where there are several.
         bare_updates: Updates that bring no row of before, if a null may be an untold value there.
         error: Class of the error in `tideline.errors`; None after success.
     """
@@ -194,6 +223,7 @@ class DecodeResult:
     unasked: int = 0
     failed: Mapping[str, int] = field(default_factory=dict)
     halting: int = 0
+    by_type: Mapping[str, SparkResult] = field(default_factory=dict)
     bare_updates: int = 0
     error: str | None = None
     message: str = ""

@@ -12,10 +12,11 @@ import json
 import os
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from io import StringIO
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -34,7 +35,7 @@ from tideline.model.erasing import (
     record_hash,
 )
 from tideline.model.head import Head
-from tideline.model.maintenance import TableRole
+from tideline.model.maintenance import TableKind, TableRole, kind_of
 from tideline.model.offsets import (
     CoordinateRange,
     OffsetRange,
@@ -65,7 +66,7 @@ _SHORTEST = 4
 """Bytes of a value that is looked for in records: a shorter one is in many of them."""
 _ROUNDING = ("float", "double", "boolean")
 """Types that more than one given value becomes the same value of."""
-_SAY_BARE: tuple[tuple[TableRole, str, object], ...] = (
+_SAY_BARE: tuple[tuple[TableKind, str, object], ...] = (
     ("decoded", "is_tombstone", True),
     ("quarantine", "error_class", NO_CHANGE),
 )
@@ -73,7 +74,7 @@ _SAY_BARE: tuple[tuple[TableRole, str, object], ...] = (
 
 Key = Mapping[str, str]
 Record = tuple[bytes | None, bytes | None]
-ByRole = dict[TableRole, list[TablePort]]
+ByRole = dict[TableKind, list[TablePort]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,7 @@ class AskedKeys:
                 " allowed: --raw-key, Kafka's key as it is"
             )
         tables = [t for t in _by_role(run, former)["decoded"] if t.columns()]
-        types = _types_of(tables[0]) if tables else {}
+        types = {n: kind for t in reversed(tables) for n, kind in _types_of(t).items()}
         names = dict.fromkeys(name for key in self.keys for name in key)
         for number, name in enumerate(names, 1):
             if name not in types or name in COORDINATES:  # it may be a key
@@ -128,7 +129,7 @@ class AskedKeys:
                     " people's records would be found; allowed: --raw-key, or another column"
                 )
         try:
-            return replace(self, keys=tuple(tables[0].spelled(self.keys)))
+            return replace(self, keys=tuple(_spelled(tables, self.keys)))
         except BadInput:  # it shows the value
             kinds = ", ".join(f"{name} is {types[name]}" for name in names)
             raise BadInput(
@@ -357,13 +358,25 @@ def _by_role(run: RunContext, former: Former) -> ByRole:
     typed = run.typed
     found: ByRole = {
         "raw": [run.table],
-        "decoded": [] if typed is None else [typed.decoded],
+        "decoded": [] if typed is None else [*typed.by_type.values()],
         "quarantine": [] if typed is None else [typed.quarantine],
         "current": [],
     }
     for role, table in former:
-        found[role].append(table)
+        found[kind_of(role)].append(table)
     return found
+
+
+def _first_with(tables: Sequence[TablePort], names: Iterable[str]) -> TablePort:
+    """The table whose columns say how keys are spelled: the first that has them, or the first."""
+    wanted = {*names}
+    return next((t for t in tables if wanted <= {*_types_of(t)}), tables[0])
+
+
+def _spelled(tables: Sequence[TablePort], keys: Iterable[Key]) -> Iterator[Key]:
+    """Keys as the columns of the first table spell them that has these."""
+    for names, group in groupby(keys, key=tuple):
+        yield from _first_with(tables, names).spelled([*group])
 
 
 def _by_columns(
@@ -380,7 +393,7 @@ def _by_columns(
             if left := len(numbers) - len(asked):
                 what = f"{left} of the keys fit no column of {table.uri}: no row is found by them"
                 unasked.append(f"{what} there")
-            if asked and (texts := _texts_of_before(table, tables[0], names)):
+            if asked and (texts := _texts_of_before(table, _first_with(tables, names), names)):
                 what = f"of {table.uri} {', '.join(texts)} is text: no row is found there that has"
                 unasked.append(f"{what} a key in another spelling, as 007 for 7")
             if not asked:

@@ -70,9 +70,10 @@ def histories(
     Raises:
         ServiceAway: A store is away.
     """
-    section, typed, folding = run.stream.current, run.typed, state.folding
-    if section is None or run.current is None or typed is None or not found:
+    section, folding = run.stream.current, state.folding
+    if section is None or run.current is None or not found:
         return Histories()
+    typed = run.source
     key = folding.layout.key if folding.layout is not None else tuple(section.key or key_of(state))
     if columns and {*columns} <= {*key}:
         return Histories()
@@ -80,12 +81,12 @@ def histories(
     others: dict[Values, set[Place]] = defaultdict(set)
     lacks = folding.deletes is not None and bool(folding.deletes.untold)
     read = (*key, *(["is_tombstone"] if lacks else []))  # such a record is of no row
-    for row in typed.decoded.rows_at(ranges_of(found, state.head), read):
+    for row in typed.rows_at(ranges_of(found, state.head), read):
         if not (lacks and row["is_tombstone"]):
             mine[tuple(row[n] for n in key)].add(place_of(row))
     keyless = sum(len(places) for values, places in mine.items() if {*values} == {None})
     keys = [values for values in mine if {*values} != {None}]
-    for row in typed.decoded.rows_with(texts_of(keys, key), (*COORDINATES, *read)):
+    for row in typed.rows_with(texts_of(keys, key), (*COORDINATES, *read)):
         if (place := place_of(row)) not in found and not (lacks and row["is_tombstone"]):
             others[tuple(row[n] for n in key)].add(place)
     names = {c.source: c.name for c in folding.columns}
@@ -96,7 +97,7 @@ def histories(
     whole, decode = {place_of(row) for row in last.values()} - {*found}, run.stream.decode
     if decode is not None and decode.value.unavailable is not None:  # or it has values of before
         places = ranges_of(whole, state.head)
-        pieces = typed.decoded.rows_at(places, (UNAVAILABLE,)) if whole else ()
+        pieces = typed.rows_at(places, (UNAVAILABLE,)) if whole else ()
         whole -= {place_of(row) for row in pieces if row[UNAVAILABLE]}
 
     def stays(values: Values) -> bool:

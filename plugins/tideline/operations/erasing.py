@@ -36,7 +36,7 @@ from tideline.landing.context import RunContext, log, now
 from tideline.landing.table_commit import Target, commit_checked, remove
 from tideline.ledger.state import LedgerState
 from tideline.model.erasing import ERASURE, Erasure, SealedErasure
-from tideline.model.maintenance import TableRole
+from tideline.model.maintenance import DERIVED, kind_of
 from tideline.model.offsets import (
     CoordinateRange,
 )
@@ -60,8 +60,6 @@ from tideline.stream.stream import tables_of
 from tideline.table.port import MaintainedTablePort
 from tideline.table.schema import TableChange
 
-_DERIVED: tuple[TableRole, ...] = ("decoded", "quarantine")
-"""Whose rows go before the raw table's, of which they could be made anew."""
 _FEW = 100
 """So many records are erased whatever share of a table they are."""
 
@@ -478,7 +476,8 @@ def _take_out(run: RunContext, there: Former, erasure: Erasure) -> Erasure:
     """
     of_today = tables_of(run.stream).values()
     raw = next((t for role, t in there if role == "raw" and t.uri in of_today), None)
-    others = [t for role, t in there if role in _DERIVED or t.uri not in of_today]
+    # what could be made of the raw table anew goes before it
+    others = [t for role, t in there if kind_of(role) in DERIVED or t.uri not in of_today]
     if others:
         attempt = begin_attempt(run, run.ledger.read().control.ledger_id, *others)
         _known(attempt.state, erasure)

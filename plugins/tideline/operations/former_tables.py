@@ -32,7 +32,8 @@ def _addresses(run: RunContext) -> tuple[tuple[TableRole, str], ...]:
     folds = (*ledger.fold_closings(), *([f] if (f := state.folding.open) else []))
     named: list[tuple[TableRole, str]] = [("raw", r.plan.table_uri) for r in runs if r.plan]
     for plan in (d.plan for d in decodings):
-        for decoded, quarantine in (*plan.left_at, (plan.table_uri, plan.quarantine_uri)):
+        of_plan = ((uri, plan.quarantine_uri) for uri in plan.tables.values())
+        for decoded, quarantine in (*plan.left_at, *of_plan):
             named += [("decoded", decoded), ("quarantine", quarantine)]
     named += [("current", f.plan.table_uri) for f in folds]
     today = {_bare(uri) for uri in tables_of(run.stream).values()}
@@ -48,7 +49,7 @@ def open_former(run: RunContext) -> tuple[Former, tuple[str, ...]]:
     """The tables there that can be written to, and why each of the others is left alone."""
     if not (addresses := former_addresses(run)):
         return (), ()
-    typed = () if run.typed is None else (run.typed.decoded, run.typed.quarantine)
+    typed = () if run.typed is None else run.typed.tables
     today = {t.observe().table_id for t in (run.table, *typed, run.current) if t is not None}
     found: list[tuple[TableRole, MaintainedTablePort]] = []
     left: list[str] = []

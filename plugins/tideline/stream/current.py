@@ -57,6 +57,12 @@ class DeleteRules(Section):
 class Current(Section):
     """One row a key, from the typed table."""
 
+    type: str | None = Field(
+        None,
+        min_length=1,
+        description="Only with decode.value.types: the event type whose typed table is folded;"
+        " fixed when the table is created.",
+    )
     table: CurrentTable = Field(default_factory=CurrentTable)
     key: list[Column] | None = Field(
         None,
@@ -118,6 +124,13 @@ class Current(Section):
         """
         if decode is None:
             return "needs decode: it is folded from the typed table"
+        types = [t.type for t in decode.types]
+        if (self.type or "") not in (types or [""]):
+            allowed = (
+                f"one of {', '.join(types)}" if types else "nothing without decode.value.types"
+            )
+            return f"type: got {self.type or 'nothing'}; allowed: {allowed}"
+        decode = decode.of_type(self.type or "")
         if topics != 1:
             return "needs one topic by its name: equal keys of two topics are two rows"
         if self.key is None and decode.key.format == "none":

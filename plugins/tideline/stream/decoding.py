@@ -11,9 +11,18 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationInfo,
+    field_validator,
+)
 from pydantic import model_validator as whole
 
+from tideline.model.addresses import safe_uri
 from tideline.model.decoding import (
     INVALID,
     KEPT_BY_DEFAULT,
@@ -47,6 +56,8 @@ NullValue = Literal["empty", "json_null", "connect_null"]
 ColumnName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,199}$")]
 FieldPath = Annotated[str, Field(pattern=r"^[^.]+(\.[^.]+)*$", max_length=1000)]
 _MOST_MB = 1_000_000
+TYPE = "{type}"
+"""Stands for an event type's name in the address of its table."""
 PLACEHOLDER = "__debezium_unavailable_value"
 FOLDER = "folder"
 """Key of the validation context: the folder of the stream file, which schema files are beside."""
@@ -90,6 +101,96 @@ FieldItem = Annotated[
 
 def _listed(fields: list[str | ListedField] | None) -> tuple[ListedField, ...]:
     return tuple(f if isinstance(f, ListedField) else ListedField(field=f) for f in fields or ())
+
+
+def _fields_once(value: list[str | ListedField] | None) -> list[str | ListedField] | None:
+    listed = _listed(value)
+    for what, names in (
+        ("field", [f.field for f in listed]),
+        ("column", [without_case(f.column) for f in listed if f.column is not None]),
+    ):
+        if twice := given_twice(names):
+            raise ValueError(f"each {what} once; {twice[0]} stands there twice")
+    return value
+
+
+class Expect(Section):
+    """What each row of the typed table is expected to meet."""
+
+    name: ColumnName = Field(description="What failing rows are counted under.")
+    sql: str = Field(
+        min_length=1,
+        max_length=4000,
+        description="A condition of Spark SQL over the typed table's columns: amount > 0.",
+    )
+    on_fail: Literal["quarantine", "halt", "count"] = Field(
+        "quarantine",
+        description="quarantine: the record goes there, error_class expectation. halt: decoding"
+        " halts until somebody decides. count: the row stays, and is counted.",
+    )
+    on_null: Literal["fail", "pass"] = Field(
+        "fail", description="What a row does for which the condition is null."
+    )
+
+
+_MOST_RULES = 50
+
+
+def _names_once(rules: list[Expect]) -> list[Expect]:
+    if twice := given_twice([rule.name for rule in rules]):
+        raise ValueError(f"each name once; {twice[0]} stands there twice")
+    return rules
+
+
+Expectations = Annotated[list[Expect], AfterValidator(_names_once)]
+TypeName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
+Pattern = Annotated[str, Field(min_length=1, max_length=500)]
+_MOST_TYPES = 100
+
+
+class EventType(Section):
+    """One event type of a topic that has several, and its typed table."""
+
+    type: TypeName = Field(description="Its name, which stands for {type} in decode.table.uri.")
+    subject: Pattern | None = Field(
+        None,
+        description="Subject of the registry that its schemas belong to; * stands for any text."
+        " Default: value.subject.",
+    )
+    record: Pattern | None = Field(
+        None,
+        description="Full name of its records: Avro's record, Protobuf's message, the title of a"
+        " JSON Schema; * stands for any text.",
+    )
+    fields: list[FieldItem] | None = Field(
+        None, min_length=1, description="The fields that become columns; every field without it."
+    )
+    expect: Expectations = Field(
+        default_factory=list,
+        max_length=_MOST_RULES,
+        description="What its rows are expected to meet.",
+    )
+    ended: bool = Field(
+        False,
+        strict=True,
+        description="Its table stays looked after, and gets no more rows: records that come are of"
+        " no type.",
+    )
+
+    @field_validator("type")
+    @classmethod
+    def _no_other_table(cls, value: str) -> str:
+        if value in _NO_TYPES:
+            raise ValueError(f"{', '.join(_NO_TYPES)} are called so: tables of other kinds")
+        return value
+
+    @field_validator("fields")
+    @classmethod
+    def _each_once(cls, value: list[str | ListedField] | None) -> list[str | ListedField] | None:
+        return _fields_once(value)
+
+
+_NO_TYPES = ("raw", "decoded", "quarantine", "current")
 
 
 class Part(Section):
@@ -151,6 +252,14 @@ class Part(Section):
     fields: list[FieldItem] | None = Field(
         None, min_length=1, description="The fields that become columns; every field without it."
     )
+    types: list[EventType] | None = Field(
+        None,
+        min_length=1,
+        max_length=_MOST_TYPES,
+        description="Only for values: the event types of a topic that has several, each with a"
+        " typed table. The schema's id says which one a record is of; records of no type go into"
+        " quarantine, error_class other_type.",
+    )
 
     @field_validator("schema_file")
     @classmethod
@@ -173,13 +282,13 @@ class Part(Section):
     @field_validator("fields")
     @classmethod
     def _each_once(cls, value: list[str | ListedField] | None) -> list[str | ListedField] | None:
-        listed = _listed(value)
-        for what, names in (
-            ("field", [f.field for f in listed]),
-            ("column", [without_case(f.column) for f in listed if f.column is not None]),
-        ):
-            if twice := given_twice(names):
-                raise ValueError(f"each {what} once; {twice[0]} stands there twice")
+        return _fields_once(value)
+
+    @field_validator("types")
+    @classmethod
+    def _types_once(cls, value: list[EventType] | None) -> list[EventType] | None:
+        if twice := given_twice([one.type for one in value or ()]):
+            raise ValueError(f"each type once; {twice[0]} stands there twice")
         return value
 
     @property
@@ -199,13 +308,15 @@ class Part(Section):
 
     @property
     def _is_named(self) -> bool:
-        return (self.subject, self.schema_file) != (None, None)
+        return (self.subject, self.schema_file, self.types) != (None, None, None)
 
     @whole(mode="after")
     def _fits_together(self) -> Part:
         if self.format == "none" or self.format in SINGLE_VALUES:
             self._refuse_what_single_values_lack()
             return self
+        if self.types is not None:
+            self._refuse_what_types_lack(self.types)
         if self.subject is not None and self.schema_file is not None:
             raise ValueError("give either subject or schema, and only one of them")
         if self.framing == "connect" and (self.format != "json" or self._is_named):
@@ -225,6 +336,20 @@ class Part(Section):
                 raise ValueError(f"columns of the table's own are called {', '.join(own)}")
         return self
 
+    def _refuse_what_types_lack(self, types: list[EventType]) -> None:
+        if self.framing not in (None, "confluent"):
+            raise ValueError(f"types are told by a schema's id, which framing {self.framing} lacks")
+        known = {"format", "framing", "subject", "logical_types", "types"}
+        given = self.model_dump(by_alias=True, exclude=known, exclude_defaults=True)
+        if given:
+            instead = {"message": "record", "fields": "fields"}.get(name := next(iter(given)))
+            raise ValueError(
+                f"{name} does not go with types" + (f": give {instead} to each" if instead else "")
+            )
+        for one in types:
+            if (one.subject or self.subject or one.record) is None:
+                raise ValueError(f"type {one.type}: give subject or record, which tell its records")
+
     def _refuse_what_single_values_lack(self) -> None:
         known = {"format"} if self.format == "none" else {"format", "null_values"}
         known |= {"framing"} if self.format != "none" and self.framing == "plain" else set()
@@ -243,13 +368,19 @@ class Part(Section):
             raise ValueError("an envelope is read by its schema; give subject, schema or framing")
 
 
+def _safe_template(value: str) -> str:
+    safe_uri(value.replace(TYPE, "type"))
+    return value
+
+
 class DecodedTable(Section):
     """Where the typed rows go."""
 
-    uri: Address = Field(
+    uri: Annotated[str, AfterValidator(_safe_template)] = Field(
         default_factory=str,  # until `Decode.beside` has filled it in
         description="Absolute path, or file://, s3a://, abfss:// or gs:// address of the Delta"
-        " table. Default: <table.uri>_decoded",
+        " table. Default: <table.uri>_decoded. With value.types {type} stands for the type's name,"
+        " and the default is <table.uri>_{type}",
     )
     partition_by: list[ColumnName] = Field(
         default_factory=list,
@@ -333,26 +464,6 @@ class EventTime(Section):
     )
 
 
-class Expect(Section):
-    """What each row of the typed table is expected to meet."""
-
-    name: ColumnName = Field(description="What failing rows are counted under.")
-    sql: str = Field(
-        min_length=1,
-        max_length=4000,
-        description="A condition of Spark SQL over the typed table's columns: amount > 0.",
-    )
-    on_fail: Literal["quarantine", "halt", "count"] = Field(
-        "quarantine",
-        description="quarantine: the record goes there, error_class expectation. halt: decoding"
-        " halts until somebody decides. count: the row stays, and is counted.",
-    )
-    on_null: Literal["fail", "pass"] = Field(
-        "fail", description="What a row does for which the condition is null."
-    )
-
-
-_MOST_RULES = 50
 _MOST_LENIENT = 1000
 _OnValue = Literal["null", "quarantine"]
 OnValue = Annotated[
@@ -384,7 +495,7 @@ class Decode(Section):
     tombstones: Literal["keep", "drop"] = Field(
         "keep", description="keep: a row whose fields are null, is_tombstone true."
     )
-    expect: list[Expect] = Field(
+    expect: Expectations = Field(
         default_factory=list,
         max_length=_MOST_RULES,
         description="What rows are expected to meet. Tombstones and deletes are not asked.",
@@ -392,13 +503,6 @@ class Decode(Section):
     transform: str | None = Field(
         None, description="module:function of DataFrame -> DataFrame; keeps the coordinates."
     )
-
-    @field_validator("expect")
-    @classmethod
-    def _names_once(cls, value: list[Expect]) -> list[Expect]:
-        if twice := given_twice([rule.name for rule in value]):
-            raise ValueError(f"each name once; {twice[0]} stands there twice")
-        return value
 
     @field_validator("transform")
     @classmethod
@@ -414,6 +518,39 @@ class Decode(Section):
         return tuple(self.table.own_columns) if given else (*KEPT_BY_DEFAULT, *OF_ENVELOPE)
 
     @property
+    def types(self) -> tuple[EventType, ...]:
+        """The event types that have a typed table each; none where there is one for all."""
+        return tuple(self.value.types or ())
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """Addresses of the typed tables by event type; of the only one by ""."""
+        return {t.type: self.table.uri.replace(TYPE, t.type) for t in self.types} or {
+            "": self.table.uri
+        }
+
+    def of_type(self, name: str) -> Decode:
+        """The section as if there were one event type only; of "" the section itself."""
+        if not self.types:
+            return self
+        one = next(t for t in self.types if t.type == name)
+        subject = one.subject or self.value.subject or "*"
+        message = (
+            one.record
+            if self.value.format == "protobuf" and "*" not in (one.record or "*")
+            else None
+        )
+        value = {"types": None, "subject": subject, "fields": one.fields, "message": message}
+        table = self.table.model_copy(update={"uri": self.addresses[name]})
+        return self.model_copy(
+            update={
+                "value": self.value.model_copy(update=value),
+                "table": table,
+                "expect": one.expect,
+            }
+        )
+
+    @property
     def expectations(self) -> tuple[Expectation, ...]:
         """What rows are expected to meet, for a plan."""
         return tuple(Expectation(e.name, e.sql, e.on_fail, e.on_null) for e in self.expect)
@@ -427,6 +564,7 @@ class Decode(Section):
     def _fits_together(self) -> Decode:
         own = self.own_columns
         self._refuse_parts_apart()
+        self._refuse_beside_types()
         self._refuse_lenient()
         if self.value.envelope is None and (strange := [n for n in own if n in OF_ENVELOPE]):
             raise ValueError(
@@ -436,28 +574,48 @@ class Decode(Section):
             raise ValueError("table.own_columns lacks is_tombstone, which tombstones: keep needs")
         if "topic" in self.table.partition_by and "topic" not in own:
             raise ValueError("table.own_columns lacks topic, which table.partition_by names")
-        listed = [f.column for part in (self.value, self.key) for f in part.listed]
-        # in lower case: Delta and Spark take `a` and `A` for one column
-        names = [without_case(name) for name in listed if name is not None]
-        if twice := given_twice(names):
-            raise ValueError(f"value.fields and key.fields both have a column {twice[0]}")
+        for value in (self.value.listed, *(_listed(t.fields) for t in self.types)):
+            listed = [f.column for f in (*value, *self.key.listed)]
+            # in lower case: Delta and Spark take `a` and `A` for one column
+            names = [without_case(name) for name in listed if name is not None]
+            if twice := given_twice(names):
+                raise ValueError(f"value.fields and key.fields both have a column {twice[0]}")
         if self.value.format == "none" and self.key.format == "none":
             raise ValueError("value and key both have format none: nothing is decoded")
         if "event_date" in self.table.partition_by and self.event_time is None:
             raise ValueError("table.partition_by names event_date, which needs event_time")
         return self
 
+    def _refuse_beside_types(self) -> None:
+        if not self.types:
+            if TYPE in self.table.uri:
+                raise ValueError(f"table.uri: {TYPE} is for value.types")
+            return
+        if self.table.uri and TYPE not in self.table.uri:
+            raise ValueError(f"table.uri needs {TYPE}: each of value.types has a table of its own")
+        if self.tombstones == "keep":
+            raise ValueError(
+                "tombstones: keep does not go with value.types: a record without a value names no"
+                " type. Give tombstones: drop"
+            )
+        if self.expect:
+            raise ValueError("expect does not go with value.types: give expect to each type")
+        for name in ("transform", "on_value"):
+            if getattr(self, name):
+                raise ValueError(f"{name} does not go with value.types")
+
     def _refuse_parts_apart(self) -> None:
-        for name in ("envelope", "unavailable_value", "null_values"):
+        for name in ("envelope", "unavailable_value", "null_values", "types"):
             if getattr(self.key, name):
                 raise ValueError(f"{name} is for value, not for key")
         if self.value.null_values and self.tombstones == "drop":
             raise ValueError("value.null_values needs tombstones: keep")
-        subjects = [part.subject for part in (self.value, self.key) if part.subject is not None]
+        named = (self.value.subject, self.key.subject, *(t.subject for t in self.types))
+        subjects = [subject for subject in named if subject is not None]
         if len({context_of(subject) for subject in subjects}) > 1:
             raise ValueError(
-                "value.subject and key.subject are of two contexts of the registry, and each has"
-                " ids of its own: give two of one context"
+                "the subjects of value and key are of two contexts of the registry, and each has"
+                " ids of its own: give subjects of one context"
             )
 
     def _refuse_lenient(self) -> None:
@@ -477,10 +635,11 @@ class Decode(Section):
     def beside(self, raw: str) -> Decode:
         """The same with an address for each table that got none, beside that of the raw table."""
         table, quarantine = self.table, self.quarantine
+        of_table = TYPE if self.types else "decoded"
         raw = raw.rstrip("/")
         return self.model_copy(
             update={
-                "table": table.model_copy(update={"uri": table.uri or f"{raw}_decoded"}),
+                "table": table.model_copy(update={"uri": table.uri or f"{raw}_{of_table}"}),
                 "quarantine": quarantine.model_copy(
                     update={"uri": quarantine.uri or f"{raw}_quarantine"}
                 ),

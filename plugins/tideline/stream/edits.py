@@ -57,6 +57,11 @@ EFFECTS: Mapping[str, tuple[When, str]] = {
     "spark": ("next_run", ""),
     "registry": ("next_run", "schemas that are known are not asked for again"),
     "decode.value": ("later_records", f"{_AGAIN}. A schema that does not fit the table halts"),
+    "decode.value.types": (
+        "later_records",
+        "records of a new type: tideline redrive FILE --class other_type. A type that has a table"
+        " stays in the file: ended: true gives it no more rows",
+    ),
     "decode.key": ("later_records", f"{_AGAIN}. A schema that does not fit the table halts"),
     "decode.table.uri": ("refused", _NEW_TABLES),
     "decode.table.partition_by": ("refused", f"fixed when the table was created; {_NEW_TABLES}"),
@@ -77,6 +82,7 @@ EFFECTS: Mapping[str, tuple[When, str]] = {
     "decode.transform": ("later_records", f"a clear runs the function as it is then. {_AGAIN}"),
     "decode": ("next_run", "everything that is landed is decoded, or nothing more is"),
     "current.table.uri": ("next_run", "the table there is folded anew"),
+    "current.type": ("refused", "another address of the current table begins anew"),
     "current.table.buckets": ("refused", "another address of the current table begins anew"),
     "current.key": ("refused", "another address of the current table begins anew"),
     "current.sequence_by": ("refused", "another address of the current table begins anew"),
@@ -181,10 +187,8 @@ def _differing(
 
 
 def _by_name(value: Any) -> Any:
-    """A list of mappings with names, as expectations, by these."""
-    is_named = (
-        isinstance(value, list)
-        and value
-        and all(isinstance(one, dict) and "name" in one for one in value)
-    )
-    return {one["name"]: one for one in value} if is_named else value
+    """A list of mappings with names, as expectations and event types, by these."""
+    for name in ("name", "type") if isinstance(value, list) and value else ():
+        if all(isinstance(one, dict) and name in one for one in value):
+            return {one[name]: one for one in value}
+    return value

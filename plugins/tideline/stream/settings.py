@@ -119,12 +119,13 @@ class Catalog(Section):
     name: str = Field(
         pattern=r"^([a-z0-9_]{1,100}\.){1,2}[a-z0-9_]{1,100}$",
         description="Name of the raw table: schema.table, for Unity catalog.schema.table. The other"
-        " tables' names end in _decoded, _quarantine and _current.",
+        " tables' names end in _decoded, _quarantine and _current; with decode.value.types, in the"
+        " type's name for _decoded.",
     )
 
     def name_of(self, role: TableRole) -> str:
         """The name of a table."""
-        return self.name if role == "raw" else f"{self.name}_{role}"
+        return self.name if role == "raw" else f"{self.name}_{role.partition(':')[2] or role}"
 
 
 class Trigger(Section):

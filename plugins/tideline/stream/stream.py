@@ -25,7 +25,7 @@ from tideline.model.addresses import (
     one_inside_the_other,
     store_of,
 )
-from tideline.model.maintenance import TableRole
+from tideline.model.maintenance import TableRole, role_of
 from tideline.stream.columns import refused_column
 from tideline.stream.current import Current
 from tideline.stream.decoding import Decode, Maintenance, Registry
@@ -134,8 +134,7 @@ class Stream(Section):
         topics = len(self.kafka.topics) if self.kafka.topic_pattern is None else None
         if (what := self.current.lacking(self.decode, topics)) is not None:
             raise PydanticCustomError("current", "{what}", {"what": what})
-        assert self.decode is not None
-        if (refused := refused_column(self.current, self.decode)) is not None:
+        if (refused := refused_column(self.current, self.source)) is not None:
             key: Any = refused.key
             raise PydanticCustomError(key, "{why}", {"why": refused.why})
         return self
@@ -170,7 +169,10 @@ class Stream(Section):
         places = {
             "table.uri": self.table.uri,
             "ledger_uri": str(self.ledger_location),
-            "decode.table.uri": self.decode.table.uri,
+            **{
+                f"decode.table.uri of {name}" if name else "decode.table.uri": uri
+                for name, uri in self.decode.addresses.items()
+            },
             "decode.quarantine.uri": self.decode.quarantine.uri,
         }
         if self.current is not None:
@@ -218,6 +220,8 @@ class Stream(Section):
     def _schemas_are_somewhere(self) -> Stream:
         if self.decode is None or self.registry is not None:
             return self
+        if self.decode.types:
+            raise PydanticCustomError("registry", "decode.value.types are told by its ids", {})
         for part in (self.decode.value, self.decode.key):
             if part.subject is not None:
                 raise PydanticCustomError(
@@ -238,10 +242,17 @@ class Stream(Section):
         if self.ledger == "delta":
             addresses.append(self.ledger_location.address)
         if self.decode is not None:
-            addresses += [self.decode.table.uri, self.decode.quarantine.uri]
+            addresses += [*self.decode.addresses.values(), self.decode.quarantine.uri]
         if self.current is not None:
             addresses.append(self.current.table.uri)
         return tuple(uri for uri in addresses if is_in_object_store(uri))
+
+    @property
+    def source(self) -> Decode:
+        """The section of the typed table that the current table is folded from."""
+        assert self.decode is not None
+        current = self.current
+        return self.decode.of_type(current.type or "" if current is not None else "")
 
     @property
     def ledger_location(self) -> LedgerLocation:
@@ -257,7 +268,7 @@ def tables_of(stream: Stream) -> dict[TableRole, str]:
     """Address of each table that a stream's rows are in."""
     found: dict[TableRole, str] = {"raw": stream.table.uri}
     if stream.decode is not None:
-        found["decoded"] = stream.decode.table.uri
+        found |= {role_of(name): uri for name, uri in stream.decode.addresses.items()}
         found["quarantine"] = stream.decode.quarantine.uri
     if stream.current is not None:
         found["current"] = stream.current.table.uri

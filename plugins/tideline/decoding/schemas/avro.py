@@ -90,6 +90,16 @@ def avro_shape(text: str, listed: Collection[str] | None = None) -> Record:
     return found
 
 
+def avro_record(text: str) -> str | None:
+    """The full name of the record that all values are, but for null; None where there is none.
+
+    Raises:
+        SchemaUnusable: It is no schema.
+    """
+    record = _root(avro_tree(text))
+    return None if record is None else str(record["name"])
+
+
 def avro_may_be_null(text: str) -> bool:
     """Whether a whole value may be null by its schema.
 

@@ -26,7 +26,14 @@ from tideline.decoding.spark.fields import (
     SCHEMA_ID,
     decoder,
 )
-from tideline.model.decoding import PLAIN_ID, DecodePlan, PartPlan
+from tideline.model.decoding import (
+    OTHER_TYPE,
+    OTHER_TYPES,
+    PLAIN_ID,
+    DecodePlan,
+    ErrorClass,
+    PartPlan,
+)
 
 IS_NEW = "is_new_id"
 _HEAD = "_head"
@@ -141,10 +148,14 @@ def _class_of(part: PartPlan, has_writer: Column, is_new: Column) -> Column:
         F.when(value_bytes(part).isNull() | has_writer, F.lit(None))
         .when(is_new, "unknown_schema")
         .when(schema_id.isNull(), "framing")
-        .when(schema_id.isin(list(part.foreign)), "wrong_subject")
+        .when(schema_id.isin(list(part.foreign)), _foreign_class(part))
         .when(schema_id.isin(list(part.unfit)), "type_mismatch")
         .otherwise("unknown_schema")
     )
+
+
+def _foreign_class(part: PartPlan) -> ErrorClass:
+    return OTHER_TYPE if part.type == OTHER_TYPES else "wrong_subject"
 
 
 def _said(part: PartPlan, name: Column) -> Column:
@@ -160,6 +171,10 @@ def _said(part: PartPlan, name: Column) -> Column:
             ),
         )
         .when(
+            name == OTHER_TYPE,
+            F.concat(F.lit("schema "), schema_id, _reason(part, " is of no type: ", "")),
+        )
+        .when(
             name == "type_mismatch",
             F.concat(F.lit("schema "), schema_id, _why_unfit(part)),
         )
@@ -171,12 +186,16 @@ def _said(part: PartPlan, name: Column) -> Column:
 
 
 def _why_unfit(part: PartPlan) -> Column:
-    misfit = F.lit(" does not fit the table's columns")
+    return _reason(part, " cannot be used: ", " does not fit the table's columns")
+
+
+def _reason(part: PartPlan, before: str, without: str) -> Column:
+    """What is said of an id that is told of; else another text."""
     if not part.unreadable:
-        return misfit
-    told = [(F.lit(n), F.lit(f" cannot be used: {reason}")) for n, reason in part.unreadable]
+        return F.lit(without)
+    told = [(F.lit(n), F.lit(f"{before}{reason}")) for n, reason in part.unreadable]
     reasons = F.create_map(*(column for pair in told for column in pair))
-    return F.coalesce(F.try_element_at(reasons, F.col(SCHEMA_ID)), misfit)
+    return F.coalesce(F.try_element_at(reasons, F.col(SCHEMA_ID)), F.lit(without))
 
 
 def _why_unknown(part: PartPlan) -> Column:
@@ -241,7 +260,7 @@ def find_new_ids(raw: DataFrame, plan: DecodePlan) -> dict[str, tuple[int, ...]]
     A set of all ids would grow with the records: any four bytes are an id.
     """
     found = {}
-    for part in plan.parts:
+    for part in plan.framed:
         if part.framing != "connect":
             ids = _new(raw, part).select(SCHEMA_ID).distinct().limit(MOST)
             found[part.part] = tuple(sorted(row[SCHEMA_ID] for row in ids.collect()))
@@ -251,7 +270,7 @@ def find_new_ids(raw: DataFrame, plan: DecodePlan) -> dict[str, tuple[int, ...]]
 def find_new_schemas(raw: DataFrame, plan: DecodePlan) -> dict[str, tuple[str, ...]]:
     """Texts of new schemas that records bring themselves, by part."""
     found = {}
-    for part in plan.parts:
+    for part in plan.framed:
         if part.framing == "connect":
             text = _brought(part, tells_text=True)["text"].alias("text")
             each = _new(raw, part).select(text).distinct().limit(_MOST_SCHEMAS)

@@ -14,10 +14,12 @@ decoding, a filter by its outcome would decode each record several times.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
 from importlib import import_module
-from typing import get_args
+from typing import Any, get_args
 
 from pyspark.errors import IllegalArgumentException, PySparkException
 from pyspark.sql import Column, DataFrame, Observation
@@ -103,21 +105,52 @@ def write_decoded(raw: DataFrame, job: DecodeJob) -> DecodeResult:
     Returns:
         The counts; or ids that the plan does not name, and then nothing else.
 
-    Raises:
-        BadInput: The stream's own function cannot be used, or a condition of its expectations.
-        VerificationFailed: It has dropped or added rows; or the two passes have not found the same
-            bad rows.
+    `refuse_rules`, `write_typed` and `with_quarantine` say what they refuse.
     """
-    if wrong := _refused(raw, job.plan):
-        new = DecodeResult() if job.is_last_round else _new_schemas(raw, job.plan)
-        if new.asks_again:  # a column may come with them
-            return new
-        raise BadInput(f"{'; '.join(wrong)}. Nothing was decoded")
-    step = max(1, sum(len(r.offsets) for r in job.plan.ranges) // _STEPS)
+    if new := refuse_rules(raw, job):
+        return new
+    step = step_of(job.plan)
+    counts = write_typed(raw, job, step)
+    if counts["new"] and not job.is_last_round:
+        return new_schemas(raw, job.plan)
+    result = DecodeResult(
+        decoded=SparkResult(rows=counts["good"]),
+        raw_rows=counts["rows"],
+        tombstones=counts["tombstones"],
+        unasked=counts["new"],
+        bare_updates=counts.get(IS_BARE, 0),
+        failed=dict.fromkeys(job.plan.rules, 0) | counted(job.plan, counts, of_bad=False),
+    )
+    judged = raw.transform(judge(job.plan))
+    if counts["bad"]:
+        near = raw.transform(within(places_in(counts["places"], step)))
+        bad = Bad(near.transform(judge(job.plan)), job.plan)
+        result = with_quarantine(result, [bad], counts["bad"], job)
+    return compared(result, {"": (judged, job)}, [judged], job) if job.plan.is_again else result
+
+
+def step_of(plan: DecodePlan) -> int:
+    """So many offsets are one place of bad rows."""
+    return max(1, sum(len(r.offsets) for r in plan.ranges) // _STEPS)
+
+
+def write_typed(raw: DataFrame, job: DecodeJob, step: int) -> Mapping[str, Any]:
+    """Write the typed rows of one table.
+
+    Args:
+        raw: The raw rows that may go there.
+        job: Of that table.
+        step: As `step_of` says.
+
+    Returns:
+        How many rows are `good`, `bad`, `new`, and so on; and where the bad ones are.
+
+    `own_transform` and `refuse_other_rows` say what they refuse.
+    """
     is_bad = F.col(ERROR_CLASS).isNotNull()
     judged = raw.transform(for_typed(job.plan)).transform(judge(job.plan))
     metrics = [*_counts(is_bad, step), *failures(job.plan, of_bad=False)]
-    if looks := any(map(untold_columns, job.plan.parts)):
+    if any(map(untold_columns, job.plan.parts)):
         metrics.append(F.count_if(F.col(IS_BARE)).alias(IS_BARE))
     seen = Observation("decoded")
     good = _good(judged.observe(seen, *metrics))
@@ -128,32 +161,39 @@ def write_decoded(raw: DataFrame, job: DecodeJob) -> DecodeResult:
         _refuse_a_rule(raw, job.plan, error)
         raise
     counts = observed(seen, judged, metrics)
-    if counts["new"] and not job.is_last_round:
-        return _new_schemas(raw, job.plan)
-    if written is not None:
+    if written is not None and (job.is_last_round or not counts["new"]):
         after = observed(written, rows, [_rows()])["rows"]
         refuse_other_rows(job.plan.transform, counts["good"], after)
-    result = DecodeResult(
-        decoded=SparkResult(rows=counts["good"]),
-        raw_rows=counts["rows"],
-        tombstones=counts["tombstones"],
-        unasked=counts["new"],
-        bare_updates=counts[IS_BARE] if looks else 0,
-        failed={rule.name: 0 for rule in job.plan.expect} | counted(job.plan, counts, of_bad=False),
-    )
-    if counts["bad"]:
-        near = raw.transform(within(_places(counts["places"], step)))
-        result = _with_quarantine(result, near.transform(judge(job.plan)), counts["bad"], job)
-    return _compared(result, raw.transform(judge(job.plan)), job) if job.plan.is_again else result
+    return counts
 
 
-def _refused(raw: DataFrame, plan: DecodePlan) -> list[str]:
-    """What is wrong with the conditions of expectations."""
-    if not plan.expect:
+def refuse_rules(raw: DataFrame, job: DecodeJob) -> DecodeResult | None:
+    """Refuse conditions of expectations that cannot be used; unless a column may come.
+
+    Returns:
+        New schemas, where a condition is wrong and there are some; else None.
+
+    Raises:
+        BadInput: A condition is wrong.
+    """
+    wrong = [text for name in job.plan.tables for text in _refused(raw, job.plan, name)]
+    if not wrong:
+        return None
+    new = DecodeResult() if job.is_last_round else new_schemas(raw, job.plan)
+    if new.asks_again:  # a column may come with them
+        return new
+    raise BadInput(f"{'; '.join(wrong)}. Nothing was decoded")
+
+
+def _refused(raw: DataFrame, plan: DecodePlan, name: str) -> list[str]:
+    """What is wrong with the conditions of a table's expectations."""
+    plan = plan.of_type(name)
+    if not plan.expect or (name and not plan.has_writers):  # else no record of the type has come
         return []
     found = refusals(raw.sparkSession, typed_type(plan), plan.expect)
+    key = f"decode.value.types.{name}.expect" if name else "decode.expect"
     return [
-        f"decode.expect.{n} ({plan.expect[n].name}): got {shown(plan.expect[n].sql)}; {reason}"
+        f"{key}.{n} ({plan.expect[n].name}): got {shown(plan.expect[n].sql)}; {reason}"
         for n, reason in found
     ]
 
@@ -188,7 +228,7 @@ def _reason(error: Exception) -> str | None:
     return reason_of_values(error)
 
 
-def _new_schemas(raw: DataFrame, plan: DecodePlan) -> DecodeResult:
+def new_schemas(raw: DataFrame, plan: DecodePlan) -> DecodeResult:
     """Schemas that records carry, and that the plan does not name."""
     return DecodeResult(new_ids=find_new_ids(raw, plan), new_schemas=find_new_schemas(raw, plan))
 
@@ -198,20 +238,39 @@ def _good(judged: DataFrame) -> DataFrame:
     return judged.filter(F.col(ERROR_CLASS).isNull() & ~F.col(IS_DROPPED))
 
 
-def _compared(result: DecodeResult, judged: DataFrame, job: DecodeJob) -> DecodeResult:
-    """With how many rows of both tables are others than those that stand there."""
-    looked = judged.observe(Observation("compared"), _rows())
-    plan, good = job.plan, _good(looked).transform(typed(job.plan))
-    if plan.transform is not None:
-        good = good.transform(own_transform(plan.transform))
-    bad = looked.filter(F.col(ERROR_CLASS).isNotNull()).transform(quarantined(plan))
-    return replace(
-        result,
-        changed=changed_rows(good, plan.table_uri, job.decoded_files, plan.ranges),
-        quarantine_changed=changed_rows(
-            bad, plan.quarantine_uri, job.quarantined_files, plan.ranges
-        ),
-    )
+def compared(
+    result: DecodeResult,
+    by_type: Mapping[str, tuple[DataFrame, DecodeJob]],
+    others: Sequence[DataFrame],
+    job: DecodeJob,
+) -> DecodeResult:
+    """With how many rows of the tables are others than those that stand there.
+
+    Args:
+        by_type: Of each typed table the judged rows, and its job.
+        others: All judged rows, bad ones among them.
+    """
+    changed = 0
+    for judged, of_type in by_type.values():
+        plan = of_type.plan
+        good = _good(_looked(judged)).transform(typed(plan))
+        if plan.transform is not None:
+            good = good.transform(own_transform(plan.transform))
+        changed += changed_rows(good, plan.table_uri, of_type.decoded_files, plan.ranges)
+    plan = job.plan
+    bad = reduce(DataFrame.unionByName, (_bad_rows(_looked(rows), plan) for rows in others))
+    files, ranges = job.quarantined_files, plan.ranges
+    in_quarantine = changed_rows(bad, plan.quarantine_uri, files, ranges)
+    return replace(result, changed=changed, quarantine_changed=in_quarantine)
+
+
+def _looked(judged: DataFrame) -> DataFrame:
+    return judged.observe(Observation(), _rows())  # several of them may be in one job
+
+
+def _bad_rows(judged: DataFrame, plan: DecodePlan) -> DataFrame:
+    """The rows for the quarantine; observe before."""
+    return judged.filter(F.col(ERROR_CLASS).isNotNull()).transform(quarantined(plan))
 
 
 def _transformed(rows: DataFrame, name: str | None) -> tuple[DataFrame, Observation | None]:
@@ -226,9 +285,14 @@ def _rows() -> Column:
     return F.count(F.lit(1)).alias("rows")
 
 
-def _counts(is_bad: Column, step: int) -> list[Column]:
+def place_of(is_bad: Column, step: int) -> Column:
+    """Where bad rows are, as a text: an observation hands over no arrays."""
     names = ("topic_id", "generation", "partition")
     place = F.concat_ws("/", *names, F.floor(F.col("offset") / F.lit(step)))
+    return F.array_join(F.collect_set(F.when(is_bad, place)), " ")
+
+
+def _counts(is_bad: Column, step: int) -> list[Column]:
     is_good = ~is_bad & ~F.col(IS_DROPPED)
     return [
         _rows(),
@@ -236,12 +300,11 @@ def _counts(is_bad: Column, step: int) -> list[Column]:
         F.count_if(is_bad).alias("bad"),
         F.count_if(F.col(IS_TOMBSTONE) & ~is_bad).alias("tombstones"),
         F.count_if(F.col(IS_NEW)).alias("new"),
-        # As a text: an observation hands over no arrays.
-        F.array_join(F.collect_set(F.when(is_bad, place)), " ").alias("places"),
+        place_of(is_bad, step).alias("places"),
     ]
 
 
-def _places(text: str, step: int) -> Sequence[CoordinateRange]:
+def places_in(text: str, step: int) -> Sequence[CoordinateRange]:
     """The steps of offsets with bad rows."""
     found = []
     for place in text.split():
@@ -252,20 +315,51 @@ def _places(text: str, step: int) -> Sequence[CoordinateRange]:
     return found
 
 
-def _with_quarantine(
-    result: DecodeResult, judged: DataFrame, expected: int, job: DecodeJob
+@dataclass(frozen=True, slots=True)
+class Bad:
+    """Rows of which some are bad.
+
+    Args:
+        judged: They, after `judge`.
+        plan: Of their table.
+        name: What stands before the names of its expectations.
+    """
+
+    judged: DataFrame
+    plan: DecodePlan
+    name: str = ""
+
+
+def with_quarantine(
+    result: DecodeResult, pieces: Sequence[Bad], expected: int, job: DecodeJob
 ) -> DecodeResult:
+    """Write the bad rows of all pieces, and count them.
+
+    Args:
+        expected: How many they are.
+
+    Raises:
+        VerificationFailed: They are another number.
+    """
     error_class = F.col(ERROR_CLASS)
-    seen = Observation("quarantined")
     classes = [F.count_if(error_class == name).alias(name) for name in get_args(ErrorClass)]
-    metrics = [*classes, *failures(job.plan, of_bad=True)]
-    bad = judged.observe(seen, *metrics).filter(error_class.isNotNull())
-    write_rows(bad.transform(quarantined(job.plan)), job.quarantine)
-    found = observed(seen, judged, metrics)
-    counts = {name: count for name in get_args(ErrorClass) if (count := found[name])}
-    failed = counted(job.plan, found, of_bad=True)
-    halting = failed.pop(HALTING, 0)
-    rows = sum(counts.values())
+    watched = [
+        (Observation(f"quarantined {n}"), [*classes, *failures(piece.plan, of_bad=True)], piece)
+        for n, piece in enumerate(pieces)
+    ]
+    bad = (
+        _bad_rows(piece.judged.observe(seen, *metrics), job.plan)
+        for seen, metrics, piece in watched
+    )
+    write_rows(reduce(DataFrame.unionByName, bad), job.quarantine)
+    counts, failed, halting = Counter[str](), dict[str, int](), 0
+    for seen, metrics, piece in watched:
+        found = observed(seen, piece.judged, metrics)
+        counts.update({name: found[name] for name in get_args(ErrorClass) if found[name]})
+        of_piece = counted(piece.plan, found, of_bad=True)
+        halting += of_piece.pop(HALTING, 0)
+        failed |= {f"{piece.name}{name}": n for name, n in of_piece.items()}
+    rows = counts.total()
     if rows != expected:
         raise VerificationFailed(
             f"{job.plan.plan_id}: {expected} records cannot be decoded, and {rows} of them were"
@@ -274,7 +368,7 @@ def _with_quarantine(
     return replace(
         result,
         quarantined=SparkResult(rows=rows),
-        classes=counts,
+        classes=dict(counts),
         failed={**result.failed, **failed},
         halting=halting,
     )
