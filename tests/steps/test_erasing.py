@@ -153,7 +153,7 @@ def test_an_erasure_that_is_not_settled_is_named_wherever_somebody_looks(
         monkeypatch.setattr(command, "open_ledger", lambda _: landed.ledger())
     found = Namespace(streams=(landed.stream,), problems=())
     monkeypatch.setattr(reading, "contents_in", lambda _: found)
-    monkeypatch.setattr(reading._Brokers, "observed", lambda *_: (None, None))
+    monkeypatch.setattr(reading._Brokers, "observed", lambda *_: (None, None, ()))
     monkeypatch.setattr(erasing, "read_stream", lambda *_: landed.stream)
     asked = Namespace(files=["s.yaml"], file="s.yaml", stream=None, id=None)
     for command in (reading.status, erasing.erasures):
@@ -269,6 +269,21 @@ def test_later_records_are_not_refused_where_one_has_no_key_of_kafkas(typed, mon
 
 
 CURRENT = {"key": ["k"], "deletes": {"tombstone": False}, "table": {"buckets": 2}}
+
+
+def test_an_older_ledger_learns_that_an_erasure_has_kept_older_changes(typed):
+    """A current table that is made later of these shows what stood before, so it is unproven."""
+    typed.ledger().update(lambda state: state.with_secret("00" * 32))
+    typed.save_ledger()
+    assert by_text(typed).erasure.is_partial
+    typed.restore_ledger()
+    typed.send(5)
+    assert typed.halts() == ["table_changed"]
+    typed.decide("approve")
+    typed.run("later")
+    typed.configure(decode=DECODE, current=CURRENT)
+    typed.run("folds")
+    assert typed.ledger().read().folding.unproven_since is not None
 
 
 @pytest.mark.parametrize("by_column", [True, False])

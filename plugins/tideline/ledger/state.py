@@ -449,9 +449,16 @@ class LedgerState:
         ended = {i.incident_id: i for i in closed}
         if not ended:
             return self
-        kept = tuple(i for i in self.control.incidents if i.incident_id not in ended)
-        after = self._control(incidents=kept)
-        return replace(after, closed_incidents=(*self.closed_incidents, *ended.values()))
+
+        def left(incidents: tuple[Incident, ...]) -> tuple[Incident, ...]:
+            return tuple(i for i in incidents if i.incident_id not in ended)
+
+        return replace(
+            self._control(incidents=left(self.control.incidents)),
+            decoding=replace(self.decoding, incidents=left(self.decoding.incidents)),
+            folding=replace(self.folding, incidents=left(self.folding.incidents)),
+            closed_incidents=(*self.closed_incidents, *ended.values()),
+        )
 
     def with_decoding_halted(self, finding: Finding, run_id: str, now: datetime) -> LedgerState:
         """Open an incident that halts the decoding and not the landing; an older one is closed."""

@@ -435,6 +435,10 @@ class Folding:
         changed = claimed & Places.of(ranges)
         return replace(self, changed=self.changed | changed) if changed else self
 
+    def not_by_time(self) -> Folding:
+        """The head before somebody decided for times: all that is folded is folded once more."""
+        return replace(self, order="offset", changed=self.changed | self.coverage)
+
     def opened(self, record: FoldRecord) -> Folding:
         """The head with a plan under way; what is decoded again from here on is for another one."""
         plan = record.plan

@@ -239,6 +239,8 @@ class Erasing:
     def learning(self, told: ToldErasure) -> Erasing:
         """The list with an erasure of which a table's commit tells; one that is known stays."""
         after, sealed = self.keeping_out(told.ranges), told.sealed
+        if sealed is not None and sealed.erasure.is_partial:
+            after = replace(after, partial=after.partial | Places.of(told.ranges))
         is_known = told.number <= self.begun
         if sealed is not None and sealed.seal == self.seal:
             after = after._told_by(sealed.erasure)

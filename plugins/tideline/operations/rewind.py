@@ -8,6 +8,7 @@ What is taken away that Kafka can no longer give back is told before (`losses`).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from tideline.errors import BadInput, ReplayUnavailable, ServiceAway, StreamBusy
 from tideline.failpoints import reach
@@ -256,6 +257,7 @@ def _finish(run: RunContext, rewind: Rewind) -> Rewind:
     if not {rewind.to_run, *(set(rewind.undone_runs) - state.runs.keys())} <= closings.keys():
         raise StreamBusy(_PUT_BACK)
     since = closings[rewind.to_run].first.updated_at
+    takes_time_back = state.folding.order == "time" and not _was_by_time(run, since)
 
     def swap(state: LedgerState) -> LedgerState:
         if state.control.rewind is None:
@@ -271,7 +273,9 @@ def _finish(run: RunContext, rewind: Rewind) -> Rewind:
             record = closings[run_id].newest
             if (trimmed := trimmed_record(record, then)) is not record:
                 after = after.with_run(trimmed)
-        ended = undone_incidents(state.control.incidents, done, since, version)
+        if takes_time_back:
+            after = replace(after, folding=after.folding.not_by_time())
+        ended = undone_incidents(state.open_incidents, done, since, version)
         return after.with_incidents_closed(ended)
 
     state = run.ledger.update(swap)
@@ -279,6 +283,13 @@ def _finish(run: RunContext, rewind: Rewind) -> Rewind:
     reach("rewind:finished")
     commit_group_offsets(run)
     return done
+
+
+def _was_by_time(run: RunContext, at: datetime) -> bool:
+    """Whether the current table was ordered by times then (inclusive, UTC-aware)."""
+    folds = run.ledger.fold_closings()
+    orders = [f.plan.order for f in folds if f.closed_at is not None and f.closed_at <= at]
+    return orders[-1:] == ["time"]
 
 
 def _remove(run: RunContext, rewind: Rewind) -> KnownCommit | None:
