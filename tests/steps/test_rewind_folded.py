@@ -4,10 +4,11 @@ from datetime import timedelta
 
 import pytest
 
-from tests.steps.test_erasing import CURRENT, DECODE
 from tideline.errors import FoldingHalted
 from tideline.pipeline.run_batch import fold_batch
 
+DECODE = {"value": {"format": "json"}, "quarantine": {"max_share": 1}}
+CURRENT = {"key": ["k"], "deletes": {"tombstone": False}, "table": {"buckets": 2}}
 _SECONDS = (100, 101, 102, 50, 51, 52)
 
 
