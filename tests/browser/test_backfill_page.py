@@ -35,7 +35,7 @@ def test_twelve_intervals_from_the_page(harness, client, stack, page, shots):
     client.wait_for_backfill(backfill.id, 1500)
     client.pause("paged", True)
     page.goto(f"{stack.airflow.url}/dags/paged")
-    page.get_by_text("land", exact=True).first.click()
+    page.get_by_role("button", name="Expand all task groups").click()
     expect(page.get_by_text("advance_offsets").first).to_be_visible()
     shoot(page, shots / "backfill-grid.png")
     page.goto(f"{stack.airflow.url}/dags/paged/backfills")
