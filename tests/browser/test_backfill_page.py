@@ -49,10 +49,10 @@ def test_a_window_in_the_trigger_form(harness, client, stack, page, shots):
     client.pause("windowed", True)
     stream = started(harness, client, "windowed-form", start="latest")
     open_form(page, f"{stack.airflow.url}/dags/windowed-form")
+    page.locator("[name=element_reason]").fill("lost a chunk")  # of its sections one is open
     page.get_by_text("Single run only: backfill a window or offsets").click()
     pick_time(page, 1, scenario.first)
     pick_time(page, 2, scenario.last)
-    page.locator("[name=element_reason]").fill("lost a chunk")
     shoot(page, shots / "window-form.png")
     page.get_by_role("button", name="Trigger").last.click()
     expect(page.get_by_role("dialog")).to_have_count(0)
