@@ -6,6 +6,9 @@ from playwright.sync_api import expect
 from devstack.airflow_harness import started, states
 
 pytestmark = pytest.mark.slow
+COLOUR = """links => links.map(link => [link, ...link.querySelectorAll("*")]
+  .map(node => getComputedStyle(node).backgroundColor)
+  .find(colour => !colour.endsWith(", 0)") && colour !== "transparent") ?? null)"""
 
 
 @pytest.fixture
@@ -45,9 +48,12 @@ def test_a_run_with_nothing_to_read_does_not_look_broken(harness, client, stack,
     page.goto(f"{stack.airflow.url}/dags/idle")
     expect(page.get_by_text("land", exact=True).first).to_be_visible()
     expect(page.get_by_text("ingest_ranges")).to_have_count(0)
+    squares = page.locator("a[href*='/runs/nothing/tasks/']")
+    expect(squares).to_have_count(2)
     page.screenshot(path=shots / "grid-of-an-idle-run.png")
-    links = page.locator("a[href*='/runs/nothing/']")
-    expect(links).to_have_count(2)
-    page.get_by_text("land", exact=True).first.click()
-    expect(page.get_by_text("ingest_ranges").first).to_be_visible()
+    plan, group = squares.evaluate_all(COLOUR)
+    assert plan == group is not None
+    page.get_by_role("button", name="Expand all task groups").click()
+    expect(squares).to_have_count(7)
     page.screenshot(path=shots / "grid-of-an-idle-run-open.png")
+    assert [c == plan for c in squares.evaluate_all(COLOUR)] == [True] * 3 + [False] * 4

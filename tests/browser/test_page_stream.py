@@ -252,7 +252,7 @@ def test_lag_and_duration_by_hour(visitor):
     charts = page.locator("figure.pace")
     expect(charts).to_have_count(2)
     assert [charts.nth(n).locator("rect").count() for n in (0, 1)] == [23, 23]
-    axis = charts.first.locator(".axis")
+    axis = charts.first.locator(".ticks")
     expect(axis.last).to_contain_text("now (UTC)")
     assert axis.first.inner_text().split() == ["3.3", "M", "0"]
     expect(page.locator("#facts")).to_contain_text("caught up in 14 h at this pace")

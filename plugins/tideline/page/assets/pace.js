@@ -28,9 +28,9 @@ function chart(name, tone, slots, valueOf, say) {
     s("title", {}, `${clock(slots[n])} UTC: ${say(value)}`)));
   return h("figure", { class: "pace" },
     h("figcaption", {}, name),
-    h("div", { class: "axis y", "aria-hidden": "true" }, h("span", {}, say(most)), h("span", {}, "0")),
+    h("div", { class: "ticks y", "aria-hidden": "true" }, h("span", {}, say(most)), h("span", {}, "0")),
     s("svg", { viewBox: `0 0 ${HOURS} 40`, preserveAspectRatio: "none", "aria-hidden": "true" }, s("path", { class: "grid", d: `M0,0 H${HOURS} M0,20 H${HOURS} M0,40 H${HOURS}` }), bars),
-    h("div", { class: "axis x", "aria-hidden": "true" }, slots.filter((_, n) => n % EACH_TICK === 0).map((at) => h("span", {}, clock(at))), h("span", {}, "now (UTC)")),
+    h("div", { class: "ticks x", "aria-hidden": "true" }, slots.filter((_, n) => n % EACH_TICK === 0).map((at) => h("span", {}, clock(at))), h("span", {}, "now (UTC)")),
     h("span", { class: "unseen" }, `by hour, UTC: ${known.join(", ")}`));
 }
 
