@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from stat import S_ISREG
+from stat import S_ISDIR, S_ISREG
 
 NO_TEXT = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff"
@@ -38,8 +38,9 @@ def read_regular(path: str | Path, most: int) -> bytes:
     """
     opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # one look: no other file comes between
     try:
-        if not S_ISREG(os.fstat(opened).st_mode):
-            raise ValueError("not a regular file")
+        mode = os.fstat(opened).st_mode
+        if not S_ISREG(mode):
+            raise ValueError("a folder" if S_ISDIR(mode) else "not a regular file")
         with open(opened, "rb", closefd=False) as file:
             return file.read(most)
     finally:

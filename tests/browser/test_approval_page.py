@@ -5,6 +5,7 @@ from playwright.sync_api import expect
 
 from devstack.airflow_harness import started
 from tests.worlds.streams import closed_incidents, head, table_rows
+from tideline.model.verdicts import VERDICTS
 
 pytestmark = pytest.mark.slow
 
@@ -29,9 +30,7 @@ def test_an_approval_through_the_page(harness, client, stack, page, shots):
     page.goto(f"{stack.airflow.url}/dags/asked/runs/asks/tasks/resolve_reset/required_actions")
     body = page.locator("main, body").first
     expect(body).to_contain_text("at stake: offsets [10, 30): at most 20 records")
-    expect(body).to_contain_text(
-        "go on at the log start; the offsets below it are recorded as lost"
-    )
+    expect(body).to_contain_text(VERDICTS["retention_loss"].choices["accept_loss"])
     page.locator("[name=element_comment]").fill("those were tests")
     page.screenshot(path=shots / "approval-asked.png", full_page=True)
     page.get_by_role("button", name="accept_loss").click()

@@ -14,6 +14,7 @@ from devstack.process import wait_until
 from tests.browser.pages import pick_time
 from tests.worlds.backfills import Backfilled
 from tests.worlds.streams import closed_incidents, head, table_rows
+from tideline.model.verdicts import VERDICTS
 
 pytestmark = pytest.mark.slow
 
@@ -172,7 +173,12 @@ def test_a_default_stream(harness, client, stack, page, shots):
     client.wait_for_dag("tideline_resolve")
     reader = Reader(page, stack.airflow.url)
     reader.open_stream("default")
-    reader.reads("retention_loss", "[10, 30)", "20 records", "go on at the log start")
+    reader.reads(
+        "retention_loss",
+        "[10, 30)",
+        "20 records",
+        VERDICTS["retention_loss"].choices["accept_loss"],
+    )
     expect(reader.shown.locator("#runs")).to_contain_text("halted")
     page.screenshot(path=shots / "default-halted.png")
     reader.decides("accept_loss", "they were tests")

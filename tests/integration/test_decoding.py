@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import pytest
 from deltalake import DeltaTable, Field, write_deltalake
 
+from tests.texts import ONE_TOO_MANY
 from tests.worlds.build import NOW, OTHER_ID
 from tests.worlds.decoded_lake import DecodedLake, FakeDecoder, value_of
 from tests.worlds.lake import map_columns, rows
@@ -64,7 +65,7 @@ def decided(lake, choice):
     ("spark", "said"),
     [
         (FakeDecoder(loses=[3]), "1 raw rows are in neither table"),
-        (FakeDecoder(doubles=[3]), "1 rows too many into .*nothing was committed"),
+        (FakeDecoder(doubles=[3]), f"{ONE_TOO_MANY} into .*nothing was committed"),
     ],
 )
 def test_rows_that_are_lost_or_doubled_while_they_are_decoded(lake, spark, said):

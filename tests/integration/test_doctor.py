@@ -32,8 +32,8 @@ def test_all_is_well(harness, healthy, capsys):
     assert {what: line["state"] for what, line in found.items()} == dict.fromkeys(
         ("versions", "spark", "store", "ledger", "kafka", "raw table"), "ok"
     )
-    assert "1 topics with 2 partitions, read from 1 of them" in found["kafka"]["text"]
-    assert "the first run makes it" in found["ledger"]["text"]
+    assert "1 topic with 2 partitions, read from 1 of them" in found["kafka"]["text"]
+    assert "the first run creates it" in found["ledger"]["text"]
     assert main(["doctor", str(healthy), str(other)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert sum(line.startswith("ok      store") for line in lines) == 1

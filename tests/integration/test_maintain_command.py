@@ -67,7 +67,7 @@ def test_a_person_reads_a_table(file, capsys):
     said = capsys.readouterr().out
     assert "raw" in said
     assert re.search(r"\b4 \(\d+\.\d kB\)", said), said
-    assert said.endswith("nothing was changed: this is what would be done\n")
+    assert said.endswith("the table above shows what would happen\n")
     assert main(["maintain", str(file)]) == 0
     assert capsys.readouterr().out.endswith("done\n")
     assert main(["maintain", str(file)]) == 0

@@ -43,8 +43,8 @@ MUTANTS = (
     ),
     Mutant(
         "a step without a plan halts, and names what to clear (R3)",
-        'raise self._without_plan("it has no plan',
-        'raise RequestConflict("it has no plan',
+        'raise self._without_plan("the run has no plan',
+        'raise RequestConflict("the run has no plan',
         ANEW,
     ),
     Mutant(

@@ -153,7 +153,7 @@ def test_a_delete_that_lacks_a_column_of_the_key_halts(orders, capsys):
 def test_a_view_between_two_folds_shows_what_the_next_one_makes(orders):
     """DuckDB reads both tables by it, and delta-rs reads the table that is folded then."""
     with (
-        pytest.raises(BadInput, match="nothing is folded yet"),
+        pytest.raises(BadInput, match="no row is folded yet"),
         open_run(orders.stream, "view", RunRequest()) as run,
     ):
         view_of(run, "duckdb", None, is_history=False)
@@ -186,7 +186,7 @@ def test_a_key_is_explained(orders, capsys):
     file = str(orders.harness.folder / "orders.yaml")
     assert main(["explain", file, "--key", "key_id=7"]) == 0
     said = capsys.readouterr().out.splitlines()
-    assert said[0] == "key_id=7: is there; 2 changes, the last one first"
+    assert said[0] == "key_id=7: exists; 2 changes, the newest first"
     told = r"  0@7, [-: \d]+: key_id=7, id=7, note=b, total=2, not folded yet"
     assert re.fullmatch(told, said[1])
     assert main(["explain", file, "--key", "key_id=5", "--output", "json"]) == 0
@@ -197,20 +197,20 @@ def test_a_key_is_explained(orders, capsys):
     ]
     orders.fold()
     assert main(["explain", file, "--key", "key_id=5"]) == 0
-    assert capsys.readouterr().out.startswith("key_id=5: is deleted; 3 changes")
+    assert capsys.readouterr().out.startswith("key_id=5: deleted; 3 changes")
     assert main(["explain", file, "--key", "key_id=99"]) == 0
-    assert capsys.readouterr().out == "key_id=99: has no row; 0 changes, the last one first\n"
+    assert capsys.readouterr().out == "key_id=99: no row; 0 changes, the newest first\n"
     orders.sends(("u", 1, "again", 1))
     orders.run("three")
     with open_run(orders.stream, "three", RunRequest(), orders.spark) as run:
         decode_batch(run)
     assert main(["explain", file, "--key", "key_id=1"]) == 0  # and it is to be folded again
-    assert capsys.readouterr().out.startswith("key_id=1: is there; 2 changes")
+    assert capsys.readouterr().out.startswith("key_id=1: exists; 2 changes")
     for wrong, why in (
         (["--key", "id=7"], "--key: got 'id'"),
         (["--key", "key_id=seven"], "key_id: got 'seven'; allowed: a value of type int64"),
         (["--key", "key_id"], "--key: got null alone; allowed: one value at least"),
-        (["orders", "0", "1", "--key", "key_id=7"], "one of both"),
+        (["orders", "0", "1", "--key", "key_id=7"], "either a key or a record"),
         ([], "allowed: TOPIC PARTITION OFFSET, or --key"),
     ):
         assert main(["explain", file, *wrong]) == 2

@@ -10,6 +10,7 @@ import pytest
 from deltalake import DeltaTable
 from kafka import KafkaProducer
 
+from tests.texts import NOT_REACHED
 from tests.worlds.current_streams import Changing
 from tests.worlds.traces import traces_in, traces_of
 from tideline.cli.main import main
@@ -107,7 +108,7 @@ def test_it_does_not_come_back(orders, capsys):
     assert open_ledger(orders.stream).read().erasing.refused == 1
     stays_out()
     assert main(["erasures", str(orders.harness.folder / "orders.yaml"), "erase-2"]) == 0
-    assert "Not reached by this:" in capsys.readouterr().out
+    assert NOT_REACHED in capsys.readouterr().out
     # what keeps it out is the list
     open_ledger(orders.stream).update(lambda s: replace(s, erasing=Erasing()))
     with open_run(orders.stream, "rewind-2", RunRequest(), orders.spark) as run:
@@ -166,7 +167,7 @@ def test_what_is_refused(orders, capsys):
         assert "secret" not in said
     assert open_ledger(orders.stream).read().head == before
     assert main(["erase", file, "--key", "key_id=999", "--reason", "x"]) == 0
-    assert "no record of these keys is in a table" in capsys.readouterr().out
+    assert "no table has a record of these keys" in capsys.readouterr().out
     keys = orders.harness.folder / "keys.csv"
     keys.write_text("key_id,note\n3,same\n4,other\n5,same\n")
     erase(orders, "--keys-from", str(keys), "--reason", "two of three")

@@ -38,11 +38,12 @@ def test_a_terminal_sees_progress_and_the_answer_stays_clean(harness, sockets):
     assert output.startswith(b"{")
     text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown.text)
     assert "waiting for Spark" in text
+    assert text.index("starting Spark") < text.index("Spark is planning the job")
     steps = re.findall(r"(\d+) of 2 partitions done, ([\d,]+) of 50,000 offsets read", text)
     assert steps, text
     counts = [(int(done), int(read.replace(",", ""))) for done, read in steps]
     assert counts == sorted(counts)
-    assert re.search(r"\r\w+: 50000 rows", text), text
+    assert re.search(r"\r\w+: 50,000 rows", text), text
     assert "WARN" not in text
     with terminal("audit", file, "--json", stdout=subprocess.PIPE) as shown:
         assert shown.finish()[0] == 0

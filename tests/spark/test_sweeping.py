@@ -66,10 +66,10 @@ def test_what_a_snapshot_has_not_read_again_is_listed_and_swept(orders, capsys):
     assert main(["sweep", file]) == 0
     said = capsys.readouterr().out.splitlines()
     at = datetime.fromtimestamp(AT / 1000 + 60, UTC)
-    assert said[0] == f"the last whole snapshot: {at:%Y-%m-%d %H:%M:%S} to {at:%H:%M:%S}"
+    assert said[0] == f"the last complete snapshot: {at:%Y-%m-%d %H:%M:%S} to {at:%H:%M:%S}"
     assert {line.strip() for line in said[1:3]} == {"key_id=2", "key_id=4"}
-    assert said[3] == "2 rows are not at the source any more"
-    assert said[4:] == ["Next: tideline sweep FILE --rows 2"]
+    assert said[3] == "2 rows no longer exist at the source"
+    assert said[4:] == [f"Next: tideline sweep {orders.harness.folder / 'orders.yaml'} --rows 2"]
     assert len(orders.rows()) == 6
     assert main(["sweep", file, "--rows", "3"]) == 2
     assert "--rows: got 3; allowed: 2" in capsys.readouterr().err
@@ -82,7 +82,7 @@ def test_what_a_snapshot_has_not_read_again_is_listed_and_swept(orders, capsys):
     assert json.loads(capsys.readouterr().out)["status"] == "nothing_to_do"
     assert main(["explain", file, "--key", "key_id=2"]) == 0
     first, change = capsys.readouterr().out.splitlines()
-    assert first == "key_id=2: is deleted; 1 changes, the last one first"
+    assert first == "key_id=2: deleted; 1 change, the newest first"
     assert change.endswith("note=a, total=2, swept")
 
 

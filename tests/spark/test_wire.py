@@ -29,14 +29,12 @@ QUICK = {
     *("N1-event-time-connect-first-run", "N2d-nullable-root-that-is-null"),
 }
 """At least one of each class; the others are slow tests."""
-_WITH_SPARK = ("reading", "tables", "writing")
 
 
 @pytest.fixture
 def command(spark, monkeypatch):
     """`tideline` in this process, with the tests' Spark."""
-    for module in _WITH_SPARK:
-        monkeypatch.setattr(f"tideline.cli.{module}.watched_spark", lambda stream: spark)
+    monkeypatch.setattr("tideline.cli.runs._spark", lambda stream, line: spark)
 
     def call(*arguments):
         said = io.StringIO()

@@ -10,6 +10,7 @@ import pytest
 from tests.simulation.clock import simulated
 from tests.simulation.run_events import tables_of
 from tests.simulation.table import Row, TableState, key_of
+from tests.texts import NOT_REACHED
 from tests.worlds.dying import dying
 from tests.worlds.memory import Memory, spans
 from tideline.cli import doctor, erasing, reading
@@ -392,7 +393,7 @@ def test_tables_at_former_addresses(typed):
     assert not [r for r in first.rows() if r.serial % 5 == 1]
     first.add_foreign([*typed.table.rows(), Row(first.rows()[0].identity, 0, 1)], "RESTORE", True)
     audit, _ = typed.audit()
-    assert "1 erased rows stand in /lake/s_decoded, the decoded table of before" in str(audit)
+    assert "1 erased rows are still in /lake/s_decoded, the former decoded table" in str(audit)
     assert [e.erasure_id for e in goes_on(typed)] == ["erase-1", "erase-2"]
     assert typed.is_clean()
     typed.readdress()  # nothing is decoded there yet
@@ -602,7 +603,7 @@ def test_what_is_not_landed_yet_is_told_before_and_after(landed, monkeypatch):
     assert "9 offsets of the stream are not landed yet" in plan.warnings[-1]
     made = erased(landed)
     page = erasing.page_of("orders", build_erasure(made, made.begun_at))
-    assert (made.unread, "9 offsets were not landed when it was begun" in page) == (9, True)
+    assert (made.unread, "not landed when the erasure began: 9 offsets" in page) == (9, True)
     asked = replace(asked, keys=AskedKeys(raw_keys=(b"nobody",)))
     nothing = erase(landed.open("erase"), tables_of(landed.open("erase")), asked)
     assert (nothing.erasure, nothing.unread, len(nothing.warnings)) == (None, 9, 2)
@@ -621,4 +622,4 @@ def test_what_is_not_landed_yet_is_told_before_and_after(landed, monkeypatch):
 def test_the_page_names_what_it_has_not_reached(landed):
     page = erasing.page_of("orders", build_erasure(erased(landed), landed.clock.now()))
     for words in ("headers of other records", "other people's records", "test guesses"):
-        assert words in page.partition("Not reached by this:")[2]
+        assert words in page.partition(NOT_REACHED)[2]

@@ -239,7 +239,7 @@ def test_a_table_put_back_to_what_the_ledger_knows_is_as_if_nothing_had_landed(l
     landed.send(10)
     run = landed.commit("put back")
     del landed.table.versions[-1]
-    with pytest.raises(AttemptFenced, match="ingest it first"):
+    with pytest.raises(AttemptFenced, match="run ingest_ranges first"):
         verify_ranges(run)
     assert landed.run("put back").status == "done"
     assert len(landed.rows()) == 110

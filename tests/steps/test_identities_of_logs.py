@@ -268,7 +268,7 @@ def test_a_cut_between_what_two_runs_saw_is_told(landed, monkeypatch, refilled):
         return real(run, *known)
 
     monkeypatch.setattr(proposing, "draft", meanwhile)
-    with pytest.raises(StreamBusy, match="before a cut; run again"):
+    with pytest.raises(StreamBusy, match="before a truncation; run again"):
         plan_offset_ranges(landed.open("live"))
     assert landed.halts_at("live") == ["truncation"]
     (gone,) = landed.incident.finding.intervals

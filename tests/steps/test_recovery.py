@@ -261,7 +261,7 @@ def test_an_erasure_of_rows_that_nobody_had_verified_has_to_be_made_again(landed
     landed.send(10)
     landed.commit("cut off")
     landed.delete_rows(lambda offset: offset == 105)
-    with pytest.raises(ResetDetected, match="whoever erased them has to erase them once more"):
+    with pytest.raises(ResetDetected, match="rows that somebody erased have to be erased again"):
         landed.run("next")
     landed.decide("approve")
     landed.run("next")

@@ -103,7 +103,7 @@ def test_a_compacted_topic_may_not_give_everything_back(memory):
         memory.send(1)
         memory.run(run_id)
     memory.hole(0)
-    with pytest.raises(ReplayUnavailable, match=r"\[1, 2\): 1 rows \(the topic is compacted"):
+    with pytest.raises(ReplayUnavailable, match=r"\[1, 2\): 1 row \(the topic is compacted"):
         memory.rewind("one")
     assert memory.rewind("one", accept_loss=True).lost_rows == 1
     assert memory.head == {("orders", 0): 1}

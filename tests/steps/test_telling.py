@@ -3,7 +3,12 @@
 In Airflow each step has a log of its own: one that says nothing proves nothing to its reader.
 """
 
+import ast
 import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -25,6 +30,7 @@ STEPS = (
     *(decode_rows, verify_decoded, fold_changes, verify_current),
 )
 IN_LANE = 6
+PACKAGE = Path(__file__).parents[2] / "plugins" / "tideline"
 
 
 @pytest.fixture
@@ -79,3 +85,40 @@ def test_a_run_without_work_says_so_in_each_step_that_runs(typed, said):
     found = said("two")
     assert found["plan_offset_ranges"][-1] == "to read: 0 offsets of 0 partitions"
     assert found["detect_earliest_reset"][-1] == "up to date"
+
+
+def test_each_operator_logs_a_sentence_or_runs_a_step_that_does():
+    """The steps of a stream's Dag, shards of a fleet, audit, erasure, rewind and the others."""
+    by_steps = tuple(f"{step.__name__}(" for step in STEPS)
+    operators, silent = [], []
+    for file in sorted((PACKAGE / "airflow").glob("*.py")):
+        for cls in ast.walk(ast.parse(file.read_text())):
+            for part in cls.body if isinstance(cls, ast.ClassDef) else ():
+                if isinstance(part, ast.FunctionDef) and part.name == "execute":
+                    operators.append(cls.name)
+                    if not {w for w in ("self.log.", *by_steps) if w in ast.unparse(part)}:
+                        silent.append(cls.name)
+    assert len(operators) > len(STEPS)
+    assert silent == ["RefusedStream"]  # whose error is all that it says
+
+
+def test_no_log_has_a_line_of_the_client_s_own(tmp_path):
+    """Whoever connects imports it in one place; a log that takes everything has none of its lines.
+
+    The broker is away: the client would tell each try.
+    """
+    code = (
+        "import logging, sys; logging.basicConfig(level=logging.DEBUG, stream=sys.stdout)\n"
+        "from tideline.kafka.client import KafkaCluster\n"
+        "from tideline.kafka.settings import KafkaSettings\n"
+        "from tideline.errors import ServiceAway\n"
+        "away = {'bootstrap.servers': '127.0.0.1:9', 'default.api.timeout.ms': '300'}\n"
+        "try:\n    KafkaCluster(KafkaSettings('k', away)).observe([], {})\n"
+        "except ServiceAway as error:\n    print(error)\n"
+    )
+    env = {**os.environ, "PYTHONPATH": str(PACKAGE.parent)}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    lines = done.stdout.splitlines()
+    assert len(lines) == 1, lines
+    assert "connection refused" in lines[0]
+    assert done.stderr == ""

@@ -83,7 +83,7 @@ def test_a_deleted_topic_is_missed_unless_it_was_taken_out(both, way):
     record = both.run("out")
     assert (record.status, kinds(record)) == ("nothing_to_do", ["topic_set_aside"])
     (ended,) = both.closed
-    assert "no longer followed since run out; its position stays" in str(ended.outcome)
+    assert "no longer followed since run out; the position stays" in str(ended.outcome)
     assert not both.incidents
     both.configure(kafka=whole)
     assert both.halts("missed again") == ["topic_missing"]
@@ -227,7 +227,7 @@ def test_landed_rows_without_rights_halt_nobody_once_their_topic_is_taken_out(re
     assert [(r.topic, r.start_offset, r.end_offset) for r in waiting.ranges] == [("b", 5, 12)]
     refused.decide("approve")
     refused.run("decided")
-    assert "its unverified rows are gone" in str(refused.closed[0].outcome)
+    assert "the unverified rows are gone" in str(refused.closed[0].outcome)
     assert (by_topic(refused), refused.head) == ({"a": 14, "b": 5}, {A: 14, B: 5})
     assert refused.is_clean()
     assert not refused.incidents
@@ -253,7 +253,7 @@ def test_landed_rows_are_verified_when_the_rights_are_back(refused, is_followed)
     refused.decide("approve", "incident-1")
     refused.run("decided")
     assert (by_topic(refused), refused.head) == ({"a": 12, "b": 12}, {A: 12, B: 12})
-    assert str(refused.closed[0].outcome) == "the cluster answers: its rows are verified"
+    assert str(refused.closed[0].outcome) == "the cluster answers: the rows are verified"
     assert refused.ledger().read().head.accepted_loss == NOWHERE
     assert refused.is_clean()
 

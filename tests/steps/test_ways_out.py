@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.texts import ONE_TOO_MANY
 from tests.worlds.memory import one_range, spans
 from tests.worlds.spark_doubles import HookedSpark, LossySpark
 from tideline.errors import BadInput, ResetDetected, VerificationFailed
@@ -63,7 +64,7 @@ def test_a_verification_that_fails_takes_an_earlier_one_back(landed, verified):
     rows = landed.table.rows()
     copied = next(row for row in rows if row.offset == 105)
     landed.table.add_foreign([*rows, copied], "WRITE", removes_rows=False)
-    with pytest.raises(VerificationFailed, match="1 rows too many"):
+    with pytest.raises(VerificationFailed, match=ONE_TOO_MANY):
         verify_ranges(verified)
     with pytest.raises(BadInput, match="not verified"):
         advance_offsets(verified)

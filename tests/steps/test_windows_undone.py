@@ -47,7 +47,7 @@ def test_what_was_decided_about_a_closed_plan_is_carried_out_by_the_next_run(mem
         memory.log().elect(1)
     for incident in memory.incidents:
         memory.decide("accept_loss", incident.incident_id)
-    with pytest.raises(TidelineError, match="its plan was closed"):
+    with pytest.raises(TidelineError, match="the run's plan was closed"):
         memory.run("window", **one_range(0, 4))
     assert [i.finding.kind for i in memory.incidents] == ["log_hole", "truncation"]
     assert memory.audit()[0].clean  # rows that wait for a decision are nobody else's

@@ -118,6 +118,6 @@ def test_a_line_for_the_log():
     before = TableSize(1, two, two)
     done = TableUpkeep("raw", "/t", before, two, one, none, TableSize(2, one, two))
     assert str(done) == (
-        "raw table /t: 2 files (20 B) before, 2 files (20 B) merged into 1 files"
-        " (15 B), 0 files (0 B) deleted; 1 files (15 B) after"
+        "raw table /t: 2 files (20 B) before, 2 files (20 B) merged into 1 file"
+        " (15 B), 0 files (0 B) deleted; 1 file (15 B) after"
     )

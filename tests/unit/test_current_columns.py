@@ -77,7 +77,7 @@ REFUSED = {
     ),
     "one column in two cases": (
         file(["key_id", "KEY_ID"]),
-        (11, "current.key", "a list", "each column once; key_id stands there twice"),
+        (11, "current.key", "a list", "each column once; key_id is named twice"),
     ),
     "a field that is not listed": (
         file(["id"], value=", fields: [note, {field: a.b, as: c}]", of_key=", fields: [id]"),

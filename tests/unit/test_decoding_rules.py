@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.texts import ONE_TOO_MANY
 from tests.worlds.build import ID, NOW, OTHER_ID, head, position
 from tideline.decoding.rules import (
     closed,
@@ -136,7 +137,7 @@ def test_a_plan_is_repeated_as_far_as_it_is_landed():
         (rows(0, 0, 1, 2), rows(0, 0, 2), {}, 1, "keep", "1 raw rows are in neither"),
         (rows(0, 0, 1), rows(0, 0, 1), rows(0, 1), 0, "keep", "typed and in quarantine"),
         (rows(0, 0), rows(0, 0, 1), {}, 0, "keep", "1 rows have no raw row"),
-        (rows(0, 0, 1), rows(0, 0, 1, copies=1), {}, 0, "keep", "1 rows too many in the typed"),
+        (rows(0, 0, 1), rows(0, 0, 1, copies=1), {}, 0, "keep", f"{ONE_TOO_MANY} in the typed"),
         (rows(0, 0, 1), rows(0, 0, 1), {}, 1, "drop", "0 raw rows are in neither"),
     ],
 )

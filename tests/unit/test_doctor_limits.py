@@ -6,7 +6,7 @@ import pytest
 
 from tideline.cli import doctor
 from tideline.errors import BadInput, ServiceAway
-from tideline.launch import progress
+from tideline.waits import _Wait, waiting
 
 
 def test_a_server_that_drips_is_given_up(monkeypatch):
@@ -26,14 +26,47 @@ def test_what_is_said_and_what_is_raised_come_through():
         doctor._bounded(refuses)()
 
 
-def test_what_is_waited_for_is_said_once_it_takes_long(monkeypatch, capsys):
-    monkeypatch.setattr(progress, "_SAID_AFTER", 0.05)
-    with progress.waiting("the brokers of kafka_default"):
+@pytest.fixture
+def told(monkeypatch, capsys):
+    """What a wait has told, once it has told anything."""
+    monkeypatch.setattr("tideline.waits._TOLD_AFTER", 0.3)
+    monkeypatch.setattr(_Wait, "are_told", True)
+
+    def told():
         said = ""
-        while not said:
-            said = capsys.readouterr().err
-    assert said == "waiting for the brokers of kafka_default\n"
-    monkeypatch.setattr(progress, "_SAID_AFTER", 60)
-    with progress.waiting("nothing"):
+        while not said.endswith("\n"):
+            said += capsys.readouterr().err
+        return said
+
+    return told
+
+
+def test_what_is_waited_for_is_told_once_it_takes_long(monkeypatch, capsys, told):
+    with waiting("the ledger /lake/orders"):
+        assert told() == "waiting for the ledger /lake/orders\n"
+    monkeypatch.setattr("tideline.waits._TOLD_AFTER", 60)
+    with waiting("nothing"):
         pass
+    assert capsys.readouterr().err == ""
+
+
+def test_a_wait_tells_why_the_last_try_has_failed_each_reason_once(capsys, told):
+    with waiting("Kafka at a:1", 60) as failed:
+        assert told() == "waiting for Kafka at a:1; trying for 1 min\n"
+        for _ in range(3):
+            failed("a:1: connection refused")
+        assert told() == "waiting for Kafka at a:1: connection refused; trying for 1 min\n"
+    assert capsys.readouterr().err == ""
+
+
+def test_a_wait_inside_another_takes_its_place(told):
+    with waiting("kafka kafka_default"), waiting("Kafka at a:1"):
+        assert told() == "waiting for Kafka at a:1\n"
+
+
+def test_nobody_is_told_of_the_waits_of_a_task(monkeypatch, capsys):
+    monkeypatch.setattr("tideline.waits._TOLD_AFTER", 0.0)
+    monkeypatch.setattr(_Wait, "are_told", False)
+    with waiting("Kafka at a:1") as failed:
+        failed("connection refused")
     assert capsys.readouterr().err == ""

@@ -73,7 +73,7 @@ def test_a_type_is_a_section_of_its_own():
         ((CREATED,), {"transform": "a.b:c"}, "transform does not go with value.types"),
         ((CREATED,), {"on_value": {"id": "null"}}, "on_value does not go with value.types"),
         ((CREATED,), {"table": {"uri": "/lake/one"}}, "needs {type}"),
-        ((CREATED, CREATED), {}, "each type once; created stands there twice"),
+        ((CREATED, CREATED), {}, "each type once; created is named twice"),
         (({"type": "a"},), {}, "type a: give subject or record"),
         (({"type": "current", "record": "a"},), {}, "tables of other kinds"),
         (({"type": "A-b", "record": "a"},), {}, "should match pattern"),

@@ -81,7 +81,7 @@ def asked(monkeypatch):
 
 def test_a_column_without_a_value_is_null(asked, capsys):
     assert asked("tenant", "id=1") == {"tenant": None, "id": "1"}
-    assert capsys.readouterr().out.startswith("tenant is null, id=1: has no row")
+    assert capsys.readouterr().out.startswith("tenant is null, id=1: no row")
     assert asked("tenant=", "id=a=b") == {"tenant": "", "id": "a=b"}
     assert asked("tenant=null") == {"tenant": "null"}
     capsys.readouterr()

@@ -8,7 +8,10 @@ import pytest
 from kafka import errors as kafka_errors
 from kafka.net import manager
 
-from tideline.kafka.connecting import _Connections
+from tideline.errors import ServiceAway
+from tideline.kafka.client import KafkaCluster
+from tideline.kafka.connecting import Unreached, _Connections
+from tideline.kafka.settings import KafkaSettings
 
 
 class Net:
@@ -50,7 +53,7 @@ def test_an_answer_is_read_before_the_end_that_comes_with_it(monkeypatch, answer
         return ours
 
     monkeypatch.setattr(manager, "create_connection", connect)
-    connections, protocol = _Connections(Net()), Protocol()
+    connections, protocol = _Connections(Net(), str), Protocol()
 
     async def read():
         transport = await connections._build_transport(SimpleNamespace(host="broker", port=9092))
@@ -63,16 +66,36 @@ def test_an_answer_is_read_before_the_end_that_comes_with_it(monkeypatch, answer
     assert "socket disconnected" in protocol.told[-1]
 
 
-def test_a_broker_that_cannot_be_reached_is_named(monkeypatch):
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ("DNS Resolution failure", "the name does not resolve"),
+        ("111 ECONNREFUSED", "connection refused"),
+        ("Connection timed out", "connection timed out"),
+        ("Handshake failed: [SSL] wrong version", "handshake failed: [SSL] wrong version"),
+    ],
+)
+def test_a_broker_that_cannot_be_reached_is_named(monkeypatch, theirs, ours):
     """Brokers may advertise a name that nobody knows; what lies beneath is still to be seen."""
-    cause = kafka_errors.KafkaConnectionError("DNS Resolution failure")
+    cause, heard = kafka_errors.KafkaConnectionError(theirs), []
 
     async def connect(*_, **__):
         raise cause
 
     monkeypatch.setattr(manager, "create_connection", connect)
     node = SimpleNamespace(host="kafka.invalid", port=9092)
-    with pytest.raises(kafka_errors.KafkaConnectionError, match=r"kafka\.invalid:9092: ") as told:
-        asyncio.run(_Connections(Net())._build_transport(node))
+    with pytest.raises(Unreached) as told:
+        asyncio.run(_Connections(Net(), heard.append)._build_transport(node))
     assert told.value.__cause__ is cause
-    assert "DNS Resolution failure" in str(told.value)
+    assert heard == [str(told.value)] == [f"kafka.invalid:9092: {ours}"]
+
+
+def test_a_first_connection_that_fails_ends_with_the_socket_s_error():
+    """kafka-python says "Unable to bootstrap", whatever the reason."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        place = f"127.0.0.1:{server.getsockname()[1]}"
+    patience = {"default.api.timeout.ms": "300"}
+    settings = KafkaSettings("k", {"bootstrap.servers": place, **patience})
+    with KafkaCluster(settings) as cluster, pytest.raises(ServiceAway) as away:
+        cluster.observe([], {})
+    assert str(away.value).startswith(f"Kafka at {place} does not answer: connection refused; no")

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from tests.texts import REFUSED_FILE
 from tests.worlds.build import NOW
 from tideline.cli.main import main
 from tideline.errors import BadInput, StreamFileError
@@ -204,7 +205,7 @@ def test_a_stream_that_has_left_does_not_come_back_while_its_file_is_refused(tmp
     assert [s.stream for s in read_fleet(path).streams] == ["shop.carts"]
     files, problems = read_files(stream_paths(tmp_path))
     assert set(by_name(files, claimed_names(problems))) == {"shop.carts"}
-    with pytest.raises(BadInput, match="1 files there are refused"):
+    with pytest.raises(BadInput, match=REFUSED_FILE):
         find_stream("orders", tmp_path)
 
 
@@ -264,7 +265,7 @@ def test_an_older_copy_does_not_count_while_the_file_that_would_is_refused(
     if counts:
         assert find_stream("orders", tmp_path).stream == "orders"
     else:
-        with pytest.raises(BadInput, match="1 files there are refused"):
+        with pytest.raises(BadInput, match=REFUSED_FILE):
             find_stream("orders", tmp_path)
 
 

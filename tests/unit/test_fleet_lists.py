@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.texts import REFUSED_FILE
 from tests.worlds.build import ID, NOW
 from tideline.airflow.stream_dags import stream_dags
 from tideline.cli import doctor
@@ -145,7 +146,7 @@ def test_a_refused_file_keeps_its_stream_whatever_it_is_called(write, tmp_path, 
     own.write_text(f"{OWN}{broken}")
     assert read_fleet(path).streams == ()
     assert {d.dag_id for d in stream_dags(None, tmp_path)} == {"lab", "pay"}
-    with pytest.raises(BadInput, match="1 files there are refused"):
+    with pytest.raises(BadInput, match=REFUSED_FILE):
         find_stream("payments", tmp_path)
     own.write_text(f"{own.read_text().replace('stream', 'fleet', 1)}")
     assert read_fleet(path).streams == ()

@@ -152,7 +152,7 @@ def test_other_deletes_have_all_folded_anew():
             "offset",
             [Refusal("moved", '["1"]')],
             "the changes of each key in one partition of the topic",
-            "changes of one key stand in several partitions",
+            "changes of one key are in several partitions",
             "find out why the key moved",
         ),
         (

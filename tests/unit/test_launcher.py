@@ -291,11 +291,15 @@ def test_a_watched_job_says_how_far_it_is(fake, sockets, tmp_path):
     seen = []
     watcher = SimpleNamespace(
         begin=lambda *facts: seen.append(("begin", *facts)),
+        stage=lambda text: seen.append(text),
         update=lambda *facts: seen.append(("update", *facts)),
         end=lambda: seen.append("end"),
     )
     Launcher(Spark(), watcher=watcher).submit(str(job))
-    assert seen == [("begin", 2, 50), ("update", 1, 3, 40), "end"]
+    assert seen == [
+        *(("begin", 2, 50), "starting Spark", "Spark is planning the job", ("update", 1, 3, 40)),
+        "end",
+    ]
     assert json.loads(fake.notes[-1])["progress"] is True
     fake.plans("fails")
     with pytest.raises(ServiceAway):

@@ -43,9 +43,7 @@ def test_options_and_choices_are_recognized(capsys, orders):
 def test_a_key_of_a_stream_file_is_recognized(capsys, orders):
     """Its value may be a secret, and is not shown."""
     text = said(capsys, "validate", orders)
-    assert (
-        f"{orders}:4: schedules: got a value that is not shown; unknown key, did you mean" in text
-    )
+    assert f"{orders}:4: schedules: unknown key, did you mean" in text
     assert "did you mean schedule? allowed: stream, " in text
 
 
@@ -53,7 +51,7 @@ def test_a_file_that_is_not_there_is_told_in_words(capsys, orders, tmp_path):
     """No name of Python's; the nearest file beside it."""
     text = said(capsys, "status", tmp_path / "order.yaml")
     assert "order.yaml:1: (file): got no such file or directory; did you mean orders.yaml?" in text
-    for wrong in (tmp_path, tmp_path / "x", orders / "y"):
+    for wrong in (tmp_path / "x", orders / "y"):
         text = said(capsys, "plan", wrong)
         assert "allowed: the path of a stream file" in text
         assert "Error;" not in text

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.texts import PLANNED_AGAIN, STAYS
 from tests.worlds.build import ID, NOW, head, observation, plan, planned, position, topic
 from tests.worlds.build import seen as shown
 from tideline.errors import Halted, ReplayUnavailable, RequestConflict, StreamBusy
@@ -340,7 +341,7 @@ def test_a_backfill_that_an_older_attempt_has_landed_meanwhile_stays_open(ledger
     ledger.update(lambda s: s.with_run(record("b", run.request, "planned")))
     ledger.update(lambda s: s.with_head(replace(s.head, coverage=NOWHERE)))
     run.table.quicker = LANDED
-    with pytest.raises(ReplayUnavailable, match="5 rows of it that are in the table stay"):
+    with pytest.raises(ReplayUnavailable, match=f"5 {STAYS}"):
         ingest_ranges(run)
     assert ledger.read().runs["b"].is_open
 
@@ -374,7 +375,7 @@ def test_a_backfill_whose_rows_a_decision_has_removed_is_given_up(ledger, landed
     run = context(ledger, "b", Cluster(start=40), ranges=RANGES)
     ledger.update(lambda s: s.with_run(record("b", run.request, "planned")))
     run.table.made, run.table.rows = TableCommit("t", 2, 1, 40, 400), landed
-    with pytest.raises(ReplayUnavailable, match="planned anew from what is left"):
+    with pytest.raises(ReplayUnavailable, match=PLANNED_AGAIN):
         ingest_ranges(run)
     assert ledger.find_run("b").is_to_replan
 

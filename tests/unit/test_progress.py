@@ -14,6 +14,7 @@ from tideline.launch.progress import ProgressLine, progress_text, working
     ("facts", "text"),
     [
         ((0, 12, 12, 0, 6000, None), "0 of 12 partitions done, 0 of 6,000 offsets read"),
+        ((0, 1, 1, 0, 1, None), "0 of 1 partition done, 0 of 1 offset read"),
         (
             (4, 12, 12, 2000, 6000, 500.0),
             "4 of 12 partitions done, 2,000 of 6,000 offsets read, 500 a second, at most 8 s left",
@@ -47,20 +48,26 @@ def plain(console):
 def test_each_text_replaces_the_one_before_and_nothing_is_left(console):
     """The rate counts from the first tasks on, without Spark's start."""
     times = iter([100.0, 102.0, 103.0])
-    line = ProgressLine(console, lambda: next(times))
-    line.begin(2, 400)
-    line.update(0, 2, 50)
-    line.update(1, 2, 250)
-    line.begin(1, 10)
-    line.update(0, 1, 5)
-    line.end()
+    with ProgressLine("at work", console, lambda: next(times)) as line:
+        line.begin(2, 400)
+        line.stage("starting Spark")
+        line.update(0, 2, 50)
+        line.update(1, 2, 250)
+        line.end()
+        line.begin(1, 10)
+        line.update(0, 1, 5)
+        line.end()
     shown = plain(console)
     steps = (
+        "at work",
         "waiting for Spark",
+        "starting Spark",
         "0 of 2 partitions done, 50 of 400 offsets read",
         "1 of 2 partitions done, 250 of 400 offsets read, 100 a second, at most 2 s left",
+        "at work",
         "waiting for Spark",
-        "0 of 1 partitions done, 5 of 10 offsets read",
+        "0 of 1 partition done, 5 of 10 offsets read",
+        "at work",
     )
     at = [shown.index(steps[0])]
     for step in steps[1:]:
@@ -73,10 +80,9 @@ def test_colours_obey_no_color(monkeypatch):
     for set_to, has_colour in ((None, True), ("1", False)):
         environ = {"TERM": "xterm-256color"} | ({"NO_COLOR": set_to} if set_to else {})
         console = Console(file=io.StringIO(), force_terminal=True, width=120, _environ=environ)
-        line = ProgressLine(console)
-        line.begin(1, 10)
-        line.update(0, 1, 5)
-        line.end()
+        with ProgressLine("at work", console) as line:
+            line.begin(1, 10)
+            line.update(0, 1, 5)
         colours = re.findall(r"\x1b\[(?:3[0-7]|38;5;\d+)m", console.file.getvalue())
         assert bool(colours) == has_colour
 

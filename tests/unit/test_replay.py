@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.texts import PLANNED_AGAIN, STAYS
 from tests.worlds.build import ID, OTHER_ID, head, observation, plan, planned, seen, topic
 from tideline.landing.proof import obstacles_to
 from tideline.model.observation import Gap
@@ -116,13 +117,13 @@ def test_what_is_said_to_stay_is_in_the_table(lane):
     """A first read has landed nothing: no rows can be promised, and the way out is named."""
     never = what_stays(lane, {}, closed=lane == "backfill")
     assert "None of its rows is in the table" in never
-    assert ("planned anew" if lane == "backfill" else "next run") in never
+    assert (PLANNED_AGAIN if lane == "backfill" else "next run") in never
     range_ = PLAN.ranges[0]
     held = {range_.identity: LandedRange(range_.identity, 7, (OffsetRange(100, 107),))}
     stay = what_stays(lane, held, closed=False)
-    assert stay == "The 7 rows of it that are in the table stay as they are"
-    assert "planned anew" not in what_stays(lane, {}, closed=False)
-    assert "planned anew" in what_stays(lane, held, closed=True)
+    assert stay == f"The 7 {STAYS}"
+    assert PLANNED_AGAIN not in what_stays(lane, {}, closed=False)
+    assert PLANNED_AGAIN in what_stays(lane, held, closed=True)
 
 
 def test_rows_that_nobody_has_verified_are_told_from_covered_ones():

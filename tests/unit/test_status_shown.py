@@ -50,7 +50,7 @@ def _connect(address, patience_ms, monkeypatch):
 def test_a_terminal_has_the_ledger_s_answer_before_the_brokers_(files):
     """Nobody waits for brokers to learn which stream is halted; what they add comes after."""
     with terminal("status", *files) as shown:
-        shown.wait_for("sales: the brokers are being asked; lag as the last run saw it")
+        shown.wait_for("sales: waiting for the brokers; lag as the last run saw it")
         assert shown.process.poll() is None
         assert "up to date" in shown.text
 

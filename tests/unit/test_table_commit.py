@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.texts import ONE_TOO_MANY
 from tests.worlds.build import ID, planned
 from tests.worlds.build import plan as plan_of
 from tideline.errors import AttemptFenced, CommitConflict, ServiceAway, VerificationFailed
@@ -116,6 +117,6 @@ def test_an_offset_that_was_read_twice_is_not_committed():
     read = {one: LandedRange(one, 11, (OffsetRange(0, 10),))}
     table, plan = Table(), plan_of(planned(0, 10))
     landing = Landing(None, None, plan, CHANGE, WrittenRows((), read))
-    with pytest.raises(VerificationFailed, match="1 rows too many"):
+    with pytest.raises(VerificationFailed, match=ONE_TOO_MANY):
         land(run_over(table), landing, after_version=0)
     assert table.based_on == []

@@ -203,7 +203,7 @@ def test_a_finding_names_partition_offsets_and_reason():
     """One per partition; a backfill's are its own."""
     finding = incident().finding
     assert finding.intervals == (OffsetRange(104, 105), OffsetRange(107, 108))
-    assert "orders-0: unreadable_record: Spark cannot read records" in str(finding)
+    assert "orders-0: unreadable_record: Spark cannot read some records" in str(finding)
     assert OVERFLOW in str(finding)
     assert (finding.backfill, incident(lane="backfill").finding.backfill) == (None, "plan-1")
     two = [Unreadable(planned(5, 6, partition=p).as_coordinates, OVERFLOW) for p in (0, 1)]

@@ -46,6 +46,7 @@ while True:
         note("client gone")
         continue
     if "progress" in request:
+        connection.sendall(b"progress {}\\n")
         connection.sendall(b'progress {"tasks": 1, "of_tasks": 3, "records": 40}\\n')
     connection.sendall(b"alive\\nfailed\\n" if plan() == "fails" else b"alive\\ndone\\n")
     connection.close()

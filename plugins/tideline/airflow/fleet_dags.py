@@ -50,7 +50,7 @@ from tideline.errors import NotEntitled, StreamBusy
 from tideline.fleet.batch import Batch, StreamRun, shard_of, summary
 from tideline.fleet.discovery import discover
 from tideline.model.incident import with_entries
-from tideline.model.wording import first_few
+from tideline.model.wording import first_few, how_many
 from tideline.stream.contents import FileContents
 from tideline.stream.files import read_fleet
 from tideline.stream.stream import Stream
@@ -108,7 +108,7 @@ def build_fleet_dag(contents: FileContents, path: Path, folder: str | Path | Non
 def _documentation(contents: FileContents, path: Path) -> str:
     fleet = contents.fleet
     assert fleet is not None
-    topics = f"{len(contents.topics):,} topics: {first_few(contents.topics, 50)}"
+    topics = f"{how_many(len(contents.topics), 'topic')}: {first_few(contents.topics, 50)}"
     if not contents.is_discovered:
         topics = "No topics yet: the first run looks for them"
     lands = "Each topic has a Dag of its own."
@@ -138,8 +138,7 @@ class DiscoverTopics(BaseOperator):
             found = discover(self.file)
             refused = () if found is None else found.refused
             problems = [*map(str, read_fleet(self.file).problems), *refused]
-        if found is not None:
-            self.log.info("%s", found)
+        self.log.info("%s", found or "the fleet file names its topics: nothing to look for")
         if problems:
             raise AirflowFailException(first_few(problems, _SHOWN, "\n"))
         context["ti"].xcom_push(_LOOKED, True)
@@ -217,7 +216,9 @@ class LandShard(ShardOperator):
             )
         told = [run for run in runs if run.has_landed]
         task.xcom_push(_TOLD, [run.stream for run in told])
-        task.xcom_push("return_value", {"streams": len(runs), "summary": _told(runs, problems)})
+        told_all = _told(runs, problems)
+        self.log.info("%s", told_all)
+        task.xcom_push("return_value", {"streams": len(runs), "summary": told_all})
         for run in told:
             _publish(context, mine[run.stream], run)
         skip_tasks([(TELL, self.shard)])
@@ -250,6 +251,7 @@ class TellShard(ShardOperator):
                     folded=ledger.find_fold(run_id),
                 )
                 _publish(context, stream, run)
+                self.log.info("%s: its event is published", name)
 
 
 def _publish(context: Any, stream: Stream, run: StreamRun) -> None:

@@ -240,6 +240,7 @@ class LagWatch:
         if why is None or _halts(stream, state) or not may_ask(before, positions, now):
             return None
         self._asked[stream.stream] = asked(before, positions, now)
+        log.info("%s: a run is due: %s", stream.stream, why)
         return {"lag": lag.records, "why": why}
 
     def _lag(

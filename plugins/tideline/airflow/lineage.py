@@ -61,8 +61,8 @@ def landed_lineage(stream: Stream, record: RunRecord) -> OperatorLineage:
     event = build_landed_event(record)
     commit = record.table_commit
     assert commit is not None
-    brokers = kafka_settings(stream.kafka.connection).properties["bootstrap.servers"]
-    namespace = f"kafka://{str(brokers).partition(',')[0].strip()}"
+    brokers = kafka_settings(stream.kafka.connection).servers
+    namespace = f"kafka://{brokers.partition(',')[0].strip()}"
     topics = sorted({planned.topic for planned in event.ranges})
     return OperatorLineage(
         inputs=[

@@ -23,7 +23,7 @@ from tideline.landing.context import now
 from tideline.launch.launcher import Launcher
 from tideline.model.incident import Decision
 from tideline.model.request import RunRequest, read_time
-from tideline.model.wording import key_shown, shown
+from tideline.model.wording import how_many, key_shown, shown
 from tideline.operations.deciding import decide
 from tideline.operations.erase_finding import AskedKeys, keys_below, read_keys
 from tideline.operations.erasing import EraseRequest, erase, finish_erasures, plan_erasure
@@ -134,7 +134,8 @@ class AuditStream(BaseOperator):
         event = build_audited_event(audit).data()
         audited = Asset(name=f"tideline/{stream.stream}/audited")
         context["outlet_events"][self.alias].add(audited, extra=event)
-        self.log.info("clean: %s rows, table version %s", audit.rows, audit.table_version)
+        rows = how_many(audit.rows, "row")
+        self.log.info("clean: %s, table version %s", rows, audit.table_version)
         return event
 
     def on_kill(self) -> None:
@@ -368,7 +369,8 @@ class RedriveRecords(BaseOperator):
             self._launcher = Launcher(stream.spark, store=find_store(stream))
             with open_run(stream, run_id, RunRequest(by=by), self._launcher) as run:
                 answer = build_redriven(run_id, redrive(run, classes, since))
-        self.log.info("%s of %s records have typed rows now", answer.moved, answer.asked)
+        asked = how_many(answer.asked, "record")
+        self.log.info("%s of %s in quarantine became typed rows", answer.moved, asked)
         return answer.data()
 
     def on_kill(self) -> None:

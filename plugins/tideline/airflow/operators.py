@@ -146,7 +146,7 @@ class ResolveReset(HITLOperator):
     def execute(self, context: Any) -> Any:
         """Ask, or execute what is decided already."""
         if plan_only(context):
-            raise AirflowSkipException("plan_only")
+            raise AirflowSkipException("plan_only: nothing is stored")
         with airflow_run(self.stream, context) as run:
             asked = ask(run)
             if not asked and not resolve_reset(run):

@@ -70,7 +70,7 @@ def forget_if_changed() -> None:
     """In a task's process: after an update in place, import the new files and no old ones."""
     if _loaded_as is None or _loaded_as == _files():
         return
-    log.info("%s has changed since the scheduler started: importing it anew", _PACKAGE)
+    log.info("%s has changed since the scheduler started: importing it again", _PACKAGE)
     # All of them: a new module beside an old one would be a version that nobody has tested.
     for name in [n for n in sys.modules if n.split(".")[0] == "tideline"]:
         del sys.modules[name]

@@ -198,7 +198,7 @@ class SparkStep(SparkSubmitOperator):
     def run_with_spark(self, context: Any) -> Iterator[RunContext]:
         """The run, with Spark started as the connection says, once a step needs it."""
         if plan_only(context):
-            raise AirflowSkipException("plan_only")
+            raise AirflowSkipException("plan_only: nothing is stored")
         with translated_errors():
             store = find_store(self.stream)
         self._launcher = Launcher(

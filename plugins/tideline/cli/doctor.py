@@ -30,25 +30,25 @@ from tideline.kafka.settings import SHORT_PATIENCE, kafka_settings
 from tideline.landing.context import RunContext
 from tideline.launch.jars import spark_jars
 from tideline.launch.java import find_java
-from tideline.launch.progress import waiting
 from tideline.launch.target import connect_url, spark_master
 from tideline.model.addresses import bucket_of, is_in_object_store, store_of
 from tideline.model.catalog import TableName
 from tideline.model.erasing import untold_text
-from tideline.model.incident import entries_for, help_on
+from tideline.model.incident import entries_for, has_entry, help_on
 from tideline.model.maintenance import role_of
 from tideline.model.observation import Observation, TableObservation
 from tideline.model.offsets import OffsetRange, TopicPartition
 from tideline.model.request import RunRequest
 from tideline.model.table_features import refusals
-from tideline.model.wording import duration_text, first_few, said_by_system
+from tideline.model.wording import duration_text, first_few, how_many, said_by_system
 from tideline.operations.former_tables import former_addresses
 from tideline.registry.port import RegistryPort, SchemaUnreadable
 from tideline.rules.catalog import judged
 from tideline.store.probe import refuse_unconditional_puts
 from tideline.stream.contents import FileContents
-from tideline.stream.files import contents_in, stream_paths
+from tideline.stream.files import contents_in, files_in
 from tideline.stream.stream import Stream, tables_of
+from tideline.waits import waiting
 from tideline.wiring import find_store, open_ledger, open_run, store_options
 
 _MOST_SECONDS = 15.0
@@ -73,16 +73,18 @@ class _Line:
 
 
 def doctor(options: argparse.Namespace, output: Output) -> int:
-    """Ask every service that streams need, and say what is wrong and what cures it.
+    """Check every service that streams need, and say what is wrong and how to fix it.
 
-    Brokers with each topic and the right to read it, the registry, the store with a trial whether
-    two writers can create the same object, ledger, tables, Java and Spark's jars, versions. What
-    several streams share is asked once. Spark itself is not started.
+    The command checks brokers, topics and the right to read them, the registry, the object store
+    (can two writers create the same object?), ledger, tables, Java, Spark's jars and versions. It
+    asks once what several streams share. It does not start Spark.
     """
-    files = {str(file): contents_in(file) for file in options.files or stream_paths()}
+    files = {str(file): contents_in(file) for file in files_in(options.files)}
     streams = [stream for contents in files.values() for stream in contents.streams]
     if not streams:
-        raise BadInput("no stream: name a stream file, or look for a fleet's topics first")
+        raise BadInput(
+            "no stream: name a stream file, or run `tideline discover` for a fleet file first"
+        )
     asked = _Doctor()
     lines = []
     for line in chain(_of_files(files), asked.lines(streams)):
@@ -90,11 +92,9 @@ def doctor(options: argparse.Namespace, output: Output) -> int:
         output.line(_shown(line))
     wrong = [line for line in lines if line.state == "failed"]
     warned = [line for line in lines if line.state == "warning"]
-    summary = f"{len(lines)} checks of {len(streams)} streams: {len(wrong)} failed, {len(warned)}"
-    output.answer(
-        Diagnosis(healthy=not wrong, checks=[_shape(line) for line in lines]),
-        f"{summary} warnings",
-    )
+    of_streams = f"{how_many(len(lines), 'check')} of {how_many(len(streams), 'stream')}"
+    summary = f"{of_streams}: {len(wrong)} failed, {how_many(len(warned), 'warning')}"
+    output.answer(Diagnosis(healthy=not wrong, checks=[_shape(line) for line in lines]), summary)
     codes = [line.error.exit_code for line in wrong if line.error is not None]
     return min(codes) if codes else 0
 
@@ -106,7 +106,7 @@ def _of_files(files: Mapping[str, FileContents]) -> Iterator[_Line]:
             error = StreamFileError(str(problem))
             yield _Line(None, "topic without a stream", file, "failed", str(problem), 0, error)
         if not contents.is_discovered:
-            text = "no topic is known yet: tideline discover looks for them"
+            text = "no topic is known yet: tideline discover finds them"
             yield _Line(None, "topics", file, "warning", text, 0)
 
 
@@ -114,7 +114,7 @@ def _shown(line: _Line) -> str:
     where = f"{line.stream}: " if line.stream is not None else ""
     mark = {"ok": "ok     ", "warning": "WARNING", "failed": "FAILED "}[line.state]
     text = f"{mark} {where}{line.what} {line.place}: {line.text} ({duration_text(line.seconds)})"
-    if line.error is None:
+    if line.error is None or not has_entry(line.error):
         return text
     return f"{text}\n        runbook: {help_on(*entries_for(line.error))}"
 
@@ -233,12 +233,12 @@ def _spark(stream: Stream) -> str:
     """Java, the jars and which Spark; nothing is started."""
     connection = find_connection(stream.spark.connection)
     if connection is not None and connect_url(stream.spark.connection, connection) is not None:
-        return "a Spark Connect server; it was not asked"
+        return "a Spark Connect server, which was not asked"
     master = spark_master(stream.spark.connection, connection)
     java = find_java()
     addresses = stream.store_addresses
     jars = spark_jars(store_of(addresses[0]) if addresses else None)
-    return f"{master}, Java {java.home}, {len(jars)} jars; Spark was not started"
+    return f"{master}, Java {java.home}, {how_many(len(jars), 'jar')}; Spark was not started"
 
 
 def _place(uri: str) -> str:
@@ -251,7 +251,7 @@ def _place(uri: str) -> str:
 def _store(stream: Stream, uri: str) -> str:
     if is_in_object_store(uri):
         refuse_unconditional_puts(uri, store_options(uri, find_store(stream)))
-        return "an object that must not exist yet is put once, and not twice"
+        return "an object can be created once, and not twice"
     folder = Path(uri.removeprefix("file://")).parent
     while not folder.exists():
         folder = folder.parent
@@ -269,7 +269,7 @@ def _store(stream: Stream, uri: str) -> str:
 def _ledger(stream: Stream) -> str:
     state = open_ledger(stream).read()
     if state.version < 0:
-        return "there is none yet: the first run makes it"
+        return "does not exist yet: the first run creates it"
     if state.open_incidents:
         kinds = first_few(i.finding.kind for i in state.open_incidents)
         raise Warned(
@@ -277,7 +277,7 @@ def _ledger(stream: Stream) -> str:
         )
     if state.erasing.untold:
         raise Warned(first_few(map(untold_text, state.erasing.untold), separator="; "))
-    return f"version {state.version}, {len(state.head.positions)} partitions"
+    return f"version {state.version}, {how_many(len(state.head.positions), 'partition')}"
 
 
 def _kafka(run: RunContext) -> str:
@@ -298,8 +298,8 @@ def _kafka(run: RunContext) -> str:
     run.kafka.examine(read, kafka.isolation_level)
     count = sum(len(topic.partitions) for topic in observation.topics)
     return (
-        f"cluster {observation.cluster_id}, {len(names)} topics with {count} partitions, read from"
-        f" {len(read)} of them"
+        f"cluster {observation.cluster_id}, {how_many(len(names), 'topic')} with"
+        f" {how_many(count, 'partition')}, read from {len(read):,} of them"
     )
 
 
@@ -325,17 +325,17 @@ def _table(run: RunContext, role: str) -> str:
     assert port is not None
     found: TableObservation = port.observe()
     if not found.exists:
-        return "there is none yet: the first run makes it"
+        return "does not exist yet: the first run creates it"
     if reasons := list(refusals(found)):
         text = "; ".join(f"{r.name}: {r.why}. Cure: {r.remedy}" for r in reasons[:_SHOWN])
-        raise BadInput(f"it takes no plain data files: {text}")
+        raise BadInput(f"the table takes no plain data files: {text}")
     return f"version {found.version}"
 
 
 def _former() -> str:
     raise Warned(
-        "the stream file no longer names it: no run writes to it, and nobody maintains it; tideline"
-        " erase takes rows out of it. Delete it if nobody reads it"
+        "the stream file no longer names this table: no run writes to it or maintains it; only"
+        " tideline erase removes rows from it. Delete the table if nobody reads it"
     )
 
 
@@ -353,10 +353,10 @@ def _catalog(run: RunContext) -> str:
     except Exception as error:  # of a client of somebody else's
         raise ServiceAway(said_by_client(error, catalog)) from error
     if entry is None:
-        return "nothing has that name yet: the first run makes it"
+        return "no table has that name yet: the first run creates the entry"
     if (wrong := judged(section.name, run.stream.table.uri, entry)) is not None:
         raise Warned(wrong[1])
-    return "it stands for the raw table"
+    return "the name points to the raw table"
 
 
 def _registry(run: RunContext) -> str:
@@ -369,7 +369,7 @@ def _registry(run: RunContext) -> str:
     subjects = [subject for subject in named if subject is not None and "*" not in subject]
     if not subjects:
         registry.subjects_of(1, "")
-        return "it answers; no subject is named"
+        return "the registry answers; the stream file names no subject"
     try:
         return ", ".join(str(registry.latest(subject)[0]) for subject in subjects)
     except SchemaUnreadable as error:

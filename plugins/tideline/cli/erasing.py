@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.table import Table
 
 from tideline.cli.output import Output, grid, os_user
-from tideline.cli.runs import new_run_id, watched_spark
+from tideline.cli.runs import new_run_id, watched_run
 from tideline.contract.answers import Erasure
 from tideline.contract.building import build_erased, build_erasures
 from tideline.contract.shapes import CoordinateTuple
@@ -18,19 +18,19 @@ from tideline.errors import AuditNotClean, BadInput
 from tideline.landing.context import now
 from tideline.model.erasing import untold_text
 from tideline.model.request import RunRequest
-from tideline.model.wording import first_few, not_among, shown, size_text
+from tideline.model.wording import first_few, how_many, not_among, shown, size_text
 from tideline.stream.files import read_stream
 from tideline.stream.stream import Stream
-from tideline.wiring import open_ledger, open_run, open_tables
+from tideline.wiring import open_ledger, open_tables
 
-_COLUMNS = ("table", "rows", "files that may hold them", "size", "out since version", "deleted")
+_COLUMNS = ("table", "rows", "files with rows", "size", "removed in version", "deleted")
 
 
 def erase(options: argparse.Namespace, output: Output) -> int:
-    """Erase the records of keys out of every table of the stream, and keep them out.
+    """Erase the records of keys from every table of the stream, and keep them out.
 
-    With --plan nothing is changed. Without a key, erasures that were cut off go on, and files whose
-    time has come are deleted. The ledger keeps coordinates and keyed hashes of the keys, which are
+    With --plan nothing is changed. Without a key the command finishes interrupted erasures, and
+    deletes files that are due. The ledger keeps coordinates and keyed hashes of the keys, which are
     pseudonyms: whoever can read the ledger can test guesses.
     """
     from tideline.operations.erase_finding import AskedKeys, read_keys  # other commands need none
@@ -51,7 +51,9 @@ def erase(options: argparse.Namespace, output: Output) -> int:
         raise BadInput(f"--most: got {options.most}; allowed: a share above 0, and at most 1")
     by = os_user(options.by)
     tables = open_tables(stream)
-    with open_run(stream, new_run_id("erase"), RunRequest(by=by), watched_spark(stream)) as run:
+    if (keys or raw_keys) and not options.plan:
+        _ask(stream, options)
+    with watched_run(stream, new_run_id("erase"), RunRequest(by=by)) as run:
         if not keys and not raw_keys:
             return _answer_all(stream, output, bool(finish_erasures(run, tables)))
         asked = EraseRequest(
@@ -63,8 +65,6 @@ def erase(options: argparse.Namespace, output: Output) -> int:
             options.most,
             tuple(options.settles),
         )
-        if not options.plan:
-            _ask(stream, options)
         plan: ErasePlan = (plan_erasure if options.plan else erase_records)(run, tables, asked)
     answer = build_erased(stream.stream, plan, now(), is_plan=options.plan)
     lines: list[str | Table] = []
@@ -72,14 +72,14 @@ def erase(options: argparse.Namespace, output: Output) -> int:
         lines = [_grid(answer.erasure), *_about(answer.erasure)]
     before = f"; erased before: {', '.join(answer.before)}" if answer.before else ""
     summary = {
-        "planned": "nothing was changed: this is what would be done",
-        "removed": "out of every table; files of older versions go when they are due",
-        "done": "out of every table and every file that is reached",
-        "nothing_to_do": "no record of these keys is in a table"
-        + (", so later ones are not refused" if options.future else ""),
+        "planned": "nothing was changed: the lines above show what would happen",
+        "removed": "removed from every table; files of older versions are deleted when due",
+        "done": "removed from every table, and from every file that Tideline can reach",
+        "nothing_to_do": "no table has a record of these keys"
+        + (", so later records are not refused" if options.future else ""),
     }[answer.status]
     lines += plan.warnings
-    pending = f"; {answer.undecoded:,} offsets are decoded first" if answer.undecoded else ""
+    pending = f"; decoded first: {how_many(answer.undecoded, 'offset')}" if answer.undecoded else ""
     if answer.erasure is None:
         lines += _undecided(answer.undecided)
     if answer.older_keys:
@@ -106,7 +106,8 @@ def _ask(stream: Stream, options: argparse.Namespace) -> None:
     breaks = "--now deletes every file of older versions: time travel ends, running readers fail."
     if not sys.stdin.isatty():
         raise BadInput(f"{breaks} Nobody can be asked here; allowed: --now --yes")
-    print(f"{breaks} Type the stream's name, {stream.stream}, to go on: ", end="", file=sys.stderr)
+    ask = f"{breaks} Type the stream's name, {stream.stream}, to continue: "
+    print(ask, end="", file=sys.stderr)
     if (said := input()) != stream.stream:
         raise BadInput(f"got {shown(said)}; allowed: {stream.stream}. Nothing was changed")
 
@@ -114,7 +115,7 @@ def _ask(stream: Stream, options: argparse.Namespace) -> None:
 def _key(text: str) -> Mapping[str, str]:
     column, equals, value = text.partition("=")
     if not equals or not column or not value:
-        raise BadInput("--key: got something else; allowed: COLUMN=VALUE")  # it may hold a key
+        raise BadInput("--key: got another form; allowed: COLUMN=VALUE")  # the text may be a key
     return {column: value}
 
 
@@ -128,7 +129,7 @@ def _raw_key(text: str) -> bytes:
 
 
 def erasures(options: argparse.Namespace, output: Output) -> int:
-    """List erasures, those under way included; with an id, one of them as a page in Markdown."""
+    """List all erasures; with an ID, print a report about one erasure in Markdown."""
     stream = read_stream(options.file, options.stream)
     return _answer_all(stream, output, True, options.id)
 
@@ -150,8 +151,8 @@ def _answer_all(stream: Stream, output: Output, has_any: bool, only: str | None 
     columns = ("erasure", "status", "records", "by", "begun", "due", "overdue")
     lines: list[str | Table] = [grid(columns, rows)] if rows else []
     lines += map(untold_text, answer.untold)
-    tail = f"{answer.suppressed:,} coordinates are kept out, {answer.refused:,} later records were"
-    output.answer(answer, *lines, f"{tail} refused" if rows or has_any else "nothing is under way")
+    tail = f"coordinates kept out: {answer.suppressed:,}; later records refused: {answer.refused:,}"
+    output.answer(answer, *lines, tail if rows or has_any else "nothing is under way")
     return max((_status(e) for e in answer.erasures if e.status != "begun"), default=0)
 
 
@@ -181,17 +182,20 @@ def _about(erasure: Erasure) -> list[str]:
         for k in erasure.kafka
     ]
     if unknown:
-        lines.append(f"{unknown:,} records may be of a key, and no column tells it: read them")
+        many = how_many(unknown, "record")
+        lines.append(f"{many} may belong to a key, which no column shows: read them")
     lines += _undecided(erasure.undecided)
-    lines += (f"its keys are those of {name}, too" for name in erasure.settles)
+    lines += (f"its keys are also the keys of {name}" for name in erasure.settles)
     if erasure.keys and erasure.without_records:
-        lines.append(f"{len(erasure.without_records)} of {len(erasure.keys)} keys had no record")
+        keys = how_many(len(erasure.keys), "key")
+        lines.append(f"{len(erasure.without_records)} of {keys} had no record")
     if erasure.keys and erasure.unread != 0:
         many = "an unknown number of" if erasure.unread is None else f"{erasure.unread:,}"
-        lines.append(f"{many} offsets were not landed when it was begun: it has not reached them")
+        lines.append(f"not reached, since not landed when the erasure began: {many} offsets")
     lines += (f"not reached: {place}" for place in erasure.elsewhere if "of before" in place)
     if erasure.status != "done":
-        lines.append(f"the last file that may hold one goes on {erasure.due_at:%Y-%m-%d %H:%M} UTC")
+        due = f"{erasure.due_at:%Y-%m-%d %H:%M} UTC"
+        lines.append(f"the last file that may contain an erased record is deleted on {due}")
     return [*lines, *([f"audit: {erasure.audit}"] if erasure.audit is not None else [])]
 
 
@@ -200,12 +204,13 @@ def _undecided(places: Sequence[CoordinateTuple]) -> list[str]:
     if not places:
         return []
     shown = first_few(f"{t}-{p} [{start}, {end})" for t, _, _, p, start, end in places)
-    return [f"undecided, with a key among their bytes: {shown}: --quarantine-by-bytes takes them"]
+    return [f"undecided, with a key in their bytes: {shown}: --quarantine-by-bytes erases them"]
 
 
 def page_of(stream: str, erasure: Erasure) -> str:
     """One erasure as a page in Markdown, for who has to show it."""
-    asked = "Records and later ones" if erasure.future else "Records"
+    keys = how_many(len(erasure.keys), "key")
+    asked = "Records and later records" if erasure.future else "Records"
     rows = [
         f"| {t.table} | {t.uri} | {t.rows:,} | {'' if t.version is None else t.version}"
         f" | {'' if t.vacuumed is None else t.vacuumed.files:} | {t.cut} |"
@@ -214,8 +219,8 @@ def page_of(stream: str, erasure: Erasure) -> str:
     without = {*erasure.without_records}
     times = {
         "begun": erasure.begun_at,
-        "out of every table": erasure.removed_at,
-        "files due to go": erasure.due_at,
+        "removed from every table": erasure.removed_at,
+        "files due for deletion": erasure.due_at,
         "done": erasure.finished_at,
     }
     return "\n".join(
@@ -224,22 +229,22 @@ def page_of(stream: str, erasure: Erasure) -> str:
             "",
             f"Asked by {erasure.by}: {erasure.reason}",
             "",
-            f"{asked} by {', '.join(erasure.columns)}; {len(erasure.keys)} keys, as keyed hashes:",
+            f"{asked} by {', '.join(erasure.columns)}; {keys}, as keyed hashes:",
             "",
             *(f"- `{key}`{': **no record**' * (key in without)}" for key in erasure.keys),
             "",
             f"Status: **{erasure.status}**{', OVERDUE' if erasure.overdue else ''}."
-            f" {erasure.records:,} records.",
+            f" {how_many(erasure.records, 'record')}.",
             "",
             *(f"- {name}: {at:%Y-%m-%d %H:%M:%S} UTC" for name, at in times.items() if at),
             "",
-            "| table | address | rows | out since version | files deleted | log entries deleted |",
+            "| table | address | rows | removed in version | files deleted | log entries deleted |",
             "|---|---|---|---|---|---|",
             *rows,
             "",
             *(f"- {line}" for line in _about(erasure)),
             "",
-            "Not reached by this:",
+            "Not reached by the erasure:",
             "",
             *(f"- {place}" for place in erasure.elsewhere),
         ]

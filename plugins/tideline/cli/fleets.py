@@ -18,10 +18,10 @@ from tideline.stream.files import read_fleet
 
 
 def discover_topics(options: argparse.Namespace, output: Output) -> int:
-    """Look for the topics of a fleet, and keep what was found beside its file.
+    """Find the topics of a fleet, and keep the list beside the fleet file.
 
-    A topic that is gone, or hidden from us, stays known: its stream's next run finds out what
-    became of it. A fleet that names its topics has nothing to look for.
+    A topic that was deleted or is hidden stays in the list: the next run of its stream finds out
+    why. A fleet file that names its topics needs no list.
     """
     found = discover(options.file, is_list_new=options.new_list)
     contents = read_fleet(options.file)
@@ -29,7 +29,7 @@ def discover_topics(options: argparse.Namespace, output: Output) -> int:
     assert fleet is not None
     if found is None:
         raise BadInput(
-            f"{options.file}: topics: the fleet names them; `tideline validate` checks it"
+            f"{options.file}: topics: the fleet file names them; `tideline validate` checks it"
         )
     problems = [*map(str, contents.problems), *found.refused]
     answer = Discovered(

@@ -6,11 +6,20 @@ import argparse
 from collections.abc import Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from pathlib import Path
 
 from rich.table import Table
 
-from tideline.cli.output import Output, first_lines, grid, grid_of, headroom_lines, os_user
-from tideline.cli.runs import watched_spark
+from tideline.cli.output import (
+    Output,
+    first_lines,
+    grid,
+    grid_of,
+    headroom_lines,
+    os_user,
+    short_run,
+)
+from tideline.cli.runs import watched_run
 from tideline.contract.answers import Explained, Incidents, Resolution, Statuses
 from tideline.contract.building import (
     build_audit,
@@ -25,7 +34,6 @@ from tideline.errors import AuditNotClean, BadInput, Transient
 from tideline.kafka.settings import SHORT_PATIENCE
 from tideline.landing.observing import measure_headroom, observe_topics
 from tideline.launch.local_driver import WarmDriver, warm_drivers
-from tideline.launch.progress import waiting, working
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.state import LedgerState
 from tideline.model.erasing import untold_text
@@ -37,7 +45,7 @@ from tideline.model.request import RunRequest
 from tideline.model.run import RunRecord
 from tideline.model.status import CurrentStatus, Status
 from tideline.model.verdicts import VERDICTS
-from tideline.model.wording import duration_text, first_few, size_text
+from tideline.model.wording import duration_text, first_few, how_many, size_text
 from tideline.operations import reading
 from tideline.operations.deciding import closed_line, decide, not_open
 from tideline.page.bands import standings
@@ -52,14 +60,14 @@ from tideline.rules.incidents import (
 )
 from tideline.rules.positions import mark_followed
 from tideline.rules.status import doubt, summarize
-from tideline.stream.files import contents_in, read_stream, stream_paths
+from tideline.stream.files import contents_in, files_in, read_stream, streams_folder
 from tideline.stream.stream import Stream
 from tideline.wiring import Clusters, open_ledger, open_run
 
 _SHOWN = 20
 """How many of the newest runs, closed incidents and rewinds a person is shown."""
-_FAIL = "it stays open, and nothing is landed there until somebody decides otherwise"
-_ASKED = "the brokers are being asked"
+_FAIL = "the incident stays open, and nothing is landed there until another decision"
+_ASKED = "waiting for the brokers"
 _HEADINGS = (
     *("stream", "state", "lag", "oldest unread", "headroom", "last run", "in quarantine"),
     "incidents",
@@ -67,17 +75,19 @@ _HEADINGS = (
 
 
 def status(options: argparse.Namespace, output: Output) -> int:
-    """One line for each stream: of the named files, otherwise of the folder of stream files.
+    """Show one line for each stream of the files and folders, or of the streams folder.
 
-    Its state (never run, up to date, behind, decided, waiting for a person, halted), lag, the age
-    of the oldest unread record, headroom (estimated where no run has measured it), the run that
-    landed last, and open incidents. Where brokers do not tell, at least as much as the last run
-    saw, with the reason below. Of a single stream, also
-    what each phase of the run took that landed last. On a terminal the
-    ledgers' answer is shown until the brokers have answered. This user's warm Spark drivers follow.
+    A line has the state (never run, up to date, behind, decided, waiting for a person, halted), the
+    lag, the age of the oldest unread record, the headroom (estimated if no run has measured it),
+    the last run that landed rows, and the number of open incidents. If the brokers do not answer,
+    the lag is a lower bound from the last run, and a line below says why. For a single stream the
+    answer also says how long each phase of the last run took. On a terminal the ledgers' answer is
+    shown until the brokers have answered. The last lines are this user's warm Spark drivers.
     """
     now = datetime.now(UTC)
-    files = [contents_in(file) for file in options.files or stream_paths()]
+    files = [contents_in(file) for file in files_in(options.files)]
+    folders = [f for f in options.files or [streams_folder()] if Path(f).is_dir()]
+    heading = [f"streams of {first_few(Path(f).resolve() for f in folders)}"] if folders else []
     streams = [stream for contents in files for stream in contents.streams]
     problems = tuple(str(problem) for contents in files for problem in contents.problems)
     states = [open_ledger(stream).read() for stream in streams]
@@ -85,7 +95,7 @@ def status(options: argparse.Namespace, output: Output) -> int:
     with output.meanwhile() as show, ExitStack() as opened:
         brokers = _Brokers(opened)
         for number, (stream, state) in enumerate(zip(streams, states, strict=True)):
-            show(*_shown(found, now))
+            show(*heading, *_shown(found, now))
             observation, problem, estimated = brokers.observed(stream, state)
             found[number] = _status(stream, state, observation, problem, now, estimated)
     drivers = warm_drivers()
@@ -95,7 +105,7 @@ def status(options: argparse.Namespace, output: Output) -> int:
         problems=problems,
     )
     told = first_lines("", problems, _SHOWN)
-    output.answer(answer, *_shown(found, now), *told, *map(_driver_line, drivers))
+    output.answer(answer, *heading, *_shown(found, now), *told, *map(_driver_line, drivers))
     return 0
 
 
@@ -126,10 +136,7 @@ class _Brokers:
             return None, self._silent[connection], ()
         try:
             cluster = self._clusters.of(connection)
-            with (
-                waiting(f"the brokers of {connection}"),
-                open_run(stream, "status", RunRequest(), cluster=cluster) as run,
-            ):
+            with open_run(stream, "status", RunRequest(), cluster=cluster) as run:
                 head = mark_followed(state.head, stream.kafka)
                 found = observe_topics(run, head)
                 if head.headroom:
@@ -171,8 +178,8 @@ def _shown(found: Sequence[Status], now: datetime) -> list[str | Table]:
     lines += [f"{s.stream}: {untold_text(name)}" for s in found for name in s.untold]
     if len(found) == 1:
         lines += [] if found[0].timings is None else [str(found[0].timings)]
-        if failed := [f"{count:,} fail {name}" for name, count in found[0].expectations if count]:
-            lines.append(f"expectations, newest decoding: {', '.join(failed)}")
+        if failed := [f"{name} {count:,}" for name, count in found[0].expectations if count]:
+            lines.append(f"expectations not met, newest decoding: {', '.join(failed)}")
         lines += [] if found[0].current is None else [_current_line(found[0].current, now)]
     return lines
 
@@ -181,8 +188,8 @@ def _current_line(current: CurrentStatus, now: datetime) -> str:
     """The current table, for people."""
     since, at = current.unproven_since, current.folded_at
     return (
-        f"current table: {current.rows:,} rows, {current.deleted:,} deleted;"
-        f" {current.unfolded:,} changes to fold"
+        f"current table: {how_many(current.rows, 'row')}, {current.deleted:,} deleted;"
+        f" {how_many(current.unfolded, 'change')} to fold"
         + (f", folded {duration_text((now - at).total_seconds())} ago" if at else "")
         + (f"; unproven since {since:%Y-%m-%d}: a loss was accepted" if since else "")
     )
@@ -196,7 +203,7 @@ def _row(status: Status, now: datetime) -> list[object]:
         None if lag is None else f"{lag:,}" if status.is_measured else f">= {lag:,}",
         None if unread is None else f"{duration_text((now - unread).total_seconds())} ago",
         _headroom(status),
-        status.last_run,
+        status.last_run and short_run(status.last_run),
         f"{status.in_quarantine:,}" if status.in_quarantine else None,
         status.open_incidents or None,
     ]
@@ -210,12 +217,12 @@ def _headroom(status: Status) -> str | None:
 
 
 def explain_record(options: argparse.Namespace, output: Output) -> int:
-    """What became of one record.
+    """Say what happened to one record.
 
-    Landed, by which run, in which version of the table; accepted as lost, by whom; why the log has
-    no row there; at stake in an open incident; on its way; deleted; or not read yet. The brokers
-    are asked only about what the ledger has not landed. With --key: a key's row in the current
-    table, and all of its changes that are decoded. Without = a column of the key is null.
+    The answer is one of: landed, by which run and in which version of the table; accepted as lost,
+    and by whom; no row, and why; at stake in an open incident; in an open run; deleted; or not read
+    yet. The brokers are asked only about offsets that no run has landed. With --key the answer is a
+    key's row in the current table and all of its decoded changes; a column without = is null.
     """
     if options.key is not None:
         return _explain_key(options, output)
@@ -242,7 +249,7 @@ def _explain_key(options: argparse.Namespace, output: Output) -> int:
     if stream.current is None:
         raise BadInput(f"{options.file}: current: got nothing; required for --key")
     if options.topic is not None:
-        raise BadInput("--key: got a record as well; allowed: one of both")
+        raise BadInput("--key: got a record as well; allowed: either a key or a record")
     key: dict[str, str | None] = {}
     for text in options.key:
         column, equals, value = text.partition("=")
@@ -250,11 +257,11 @@ def _explain_key(options: argparse.Namespace, output: Output) -> int:
     with open_run(stream, "explain", RunRequest()) as run:
         found = explain_key(run, key)
     named = ", ".join(f"{n} is null" if v is None else f"{n}={v}" for n, v in key.items())
-    what = "has no row" if found.row is None else "is deleted" if found.is_deleted else "is there"
+    what = "no row" if found.row is None else "deleted" if found.is_deleted else "exists"
     rest = len(found.changes) - _SHOWN
     output.answer(
         build_explained_key(found),
-        f"{named}: {what}; {len(found.changes)} changes, the last one first",
+        f"{named}: {what}; {how_many(len(found.changes), 'change')}, the newest first",
         *(f"  {change}" for change in found.changes[:_SHOWN]),
         *([f"  and {rest} before"] if rest > 0 else []),
     )
@@ -262,7 +269,7 @@ def _explain_key(options: argparse.Namespace, output: Output) -> int:
 
 
 def ledger(options: argparse.Namespace, output: Output) -> int:
-    """Show head, plans, coverage, incidents and rewinds."""
+    """Show positions, plans, coverage, incidents and rewinds."""
     stream = read_stream(options.file, options.stream)
     store = open_ledger(stream)
     state = store.read()
@@ -291,17 +298,17 @@ def ledger(options: argparse.Namespace, output: Output) -> int:
 def audit(options: argparse.Namespace, output: Output) -> int:
     """Compare ledger, table and broker.
 
-    It reads no values, and of the current table no rows. With --buckets N Spark reads all rows of N
-    of its buckets, each day of others in turn, and folds their changes once more.
+    The audit reads no values, and no rows of the current table. With --buckets N Spark also reads
+    all rows of N buckets of the current table, other buckets each day, and compares them with their
+    changes.
     """
     if options.buckets < 0:
         raise BadInput(f"--buckets: got {options.buckets}; allowed: 0 or more")
     stream = read_stream(options.file, options.stream)
     if options.buckets and stream.current is None:
         raise BadInput(f"{options.file}: current: got nothing; required for --buckets")
-    doing = working(f"reading the tables of {stream.stream}, and asking its brokers")
-    spark = watched_spark(stream) if options.buckets else None
-    with open_run(stream, "audit", RunRequest(), spark) as run, doing:
+    doing = f"reading the tables of {stream.stream}, and asking its brokers"
+    with watched_run(stream, "audit", RunRequest(), doing) as run:
         result, findings = reading.audit_stream(run, options.buckets)
     answer = build_audit(result, findings)
     kinds = ("gaps", "overlaps", "duplicates", "missing", "foreign", "unverified")
@@ -318,7 +325,7 @@ def audit(options: argparse.Namespace, output: Output) -> int:
         *_typed_lines(result.typed),
         *_current_lines(result.current),
         *first_lines("", findings),
-        f"{'clean' if answer.clean else 'NOT CLEAN'}: {answer.rows} rows, {counts}",
+        f"{'clean' if answer.clean else 'NOT CLEAN'}: {how_many(answer.rows, 'row')}, {counts}",
     )
     return 0 if answer.clean else AuditNotClean.exit_code
 
@@ -328,7 +335,7 @@ def _typed_lines(typed: TypedAudit | None) -> list[str]:
     if typed is None:
         return []
     line = (
-        f"typed tables: {typed.rows} rows, {typed.quarantined} in quarantine,"
+        f"typed tables: {how_many(typed.rows, 'row')}, {typed.quarantined} in quarantine,"
         f" {typed.pending} offsets to decode"
         + (f", {typed.let_go} quarantined rows have expired" if typed.let_go else "")
     )
@@ -340,7 +347,7 @@ def _current_lines(current: CurrentAudit | None) -> list[str]:
     if current is None:
         return []
     line = (
-        f"current table: {current.rows} rows, {current.deleted} deleted,"
+        f"current table: {how_many(current.rows, 'row')}, {current.deleted} deleted,"
         f" {current.unfolded} offsets to fold"
     )
     if current.checked:
@@ -349,7 +356,7 @@ def _current_lines(current: CurrentAudit | None) -> list[str]:
 
 
 def incident(options: argparse.Namespace, output: Output) -> int:
-    """Show the open incidents, or one: what was found, what is at stake, what may be done."""
+    """Show open incidents, or one incident: what was found, what is at stake, what you can do."""
     stream = read_stream(options.file, options.stream)
     ledger = open_ledger(stream)
     shown = ledger.read().open_incidents
@@ -380,7 +387,7 @@ def _lines(closed_runs: list[RunRecord], group: Sequence[Incident]) -> list[str]
     lines = [f"{known}{touched[0]}"]
     if count > 1:
         lines = [
-            f"{finding.topic}: {finding.kind}: {count} incidents: {finding.cause}."
+            f"{finding.topic}: {finding.kind}: {how_many(count, 'incident')}: {finding.cause}."
             f" Next: {finding.next_step}."
         ]
         every = zip(group, touched, strict=False)
@@ -403,7 +410,7 @@ def _at_stake(incident: Incident) -> str:
 def resolve(options: argparse.Namespace, output: Output) -> int:
     """Decide about an open incident.
 
-    The decision takes effect in the stream's next run, or when the halted run is cleared.
+    The stream's next run carries the decision out, or the halted run once you clear it.
     """
     stream = read_stream(options.file, options.stream)
     ledger = open_ledger(stream)
@@ -414,7 +421,7 @@ def resolve(options: argparse.Namespace, output: Output) -> int:
     effect = _FAIL
     if first.is_decided:
         meaning = VERDICTS[first.finding.kind].choices[options.choice]
-        effect = f"{meaning}. Takes effect when the halted run is cleared, or in the next run"
+        effect = f"{meaning}. The next run carries the decision out, or the halted run if cleared"
     names = first_few((i.incident_id for i in decided), _SHOWN)
     shown = [build_incident(i) for i in decided]
     output.answer(

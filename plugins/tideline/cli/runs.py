@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 
+from tideline.landing.context import RunContext
+from tideline.launch.job import SparkPort
 from tideline.launch.launcher import Launcher
-from tideline.launch.progress import ProgressLine
+from tideline.launch.progress import ProgressLine, working
+from tideline.model.request import RunRequest
 from tideline.stream.stream import Stream
-from tideline.wiring import find_store
+from tideline.wiring import find_store, open_run
 
 
 def new_run_id(kind: str = "manual") -> str:
@@ -17,8 +21,18 @@ def new_run_id(kind: str = "manual") -> str:
     return f"{kind}__{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%f}__{uuid.uuid4().hex[:8]}"
 
 
-def watched_spark(stream: Stream) -> Launcher | None:
-    """Spark that shows its progress on a terminal; None where there is none: Spark as usual."""
-    if not sys.stderr.isatty():
-        return None
-    return Launcher(stream.spark, store=find_store(stream), watcher=ProgressLine())
+@contextmanager
+def watched_run(
+    stream: Stream, run_id: str, request: RunRequest, doing: str = ""
+) -> Iterator[RunContext]:
+    """A run that shows a terminal that it is at work, and how far Spark is.
+
+    Args:
+        doing: As of `working`.
+    """
+    with working(doing) as line, open_run(stream, run_id, request, _spark(stream, line)) as run:
+        yield run
+
+
+def _spark(stream: Stream, line: ProgressLine | None) -> SparkPort:
+    return Launcher(stream.spark, store=find_store(stream), watcher=line)

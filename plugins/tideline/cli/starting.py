@@ -19,8 +19,7 @@ from tideline.errors import BadInput
 from tideline.kafka.settings import kafka_settings
 from tideline.launch.jars import fetch_for_runs
 from tideline.launch.jvm import prepare_archives
-from tideline.launch.progress import waiting
-from tideline.model.wording import first_few, said_by_system
+from tideline.model.wording import first_few, how_many, said_by_system
 from tideline.stream.files import parse_stream
 
 _SHOWN = 50
@@ -36,11 +35,13 @@ _HEADER = """\
 def init(options: argparse.Namespace, output: Output) -> int:
     """Ask the cluster for its topics, and write a stream file that lands some of them.
 
-    Without --topic it asks you which. Nothing is overwritten.
+    Without --topic the command asks you to choose. It overwrites no file.
     """
     path = Path(options.file)
     if path.suffix not in (".yaml", ".yml"):
-        raise BadInput(f"{path}: a stream file ends with .yaml or .yml: Dags are made of no other")
+        raise BadInput(
+            f"{path}: a stream file ends with .yaml or .yml; Airflow loads no other file"
+        )
     if path.exists():
         raise BadInput(f"{path} is there already; remove it, or name another file")
     if not path.parent.is_dir():
@@ -74,7 +75,7 @@ def init(options: argparse.Namespace, output: Output) -> int:
     output.answer(
         Begun(file=str(path), stream=name, topics=chosen, table=table),
         f"{path}: stream {name}, {', '.join(chosen)} into {table}",
-        f"next: tideline plan {path}",
+        f"Next: tideline doctor {path}; tideline plan {path}",
     )
     return 0
 
@@ -84,7 +85,7 @@ def _topics(connection: str) -> list[str]:
     from tideline.kafka.client import KafkaCluster
 
     settings = kafka_settings(connection).less_patient()
-    with waiting(f"the brokers of {connection}"), KafkaCluster(settings) as cluster:
+    with KafkaCluster(settings) as cluster:
         return cluster.topics_matching(".*")
 
 
@@ -95,9 +96,9 @@ def _empty(connection: str, path: Path, topic: str) -> str:
     text += " the right to describe it"
     if settings.protocol != "PLAINTEXT":
         return f"{text}. Then: tideline init {path}"
-    servers = str(settings.properties["bootstrap.servers"]).split(",")[0]
-    create = f"{sys.executable} -m kafka.admin -b {servers} topics create -t {topic}"
-    return f"{text}. To create one, and to go on:\n  {create}\n  tideline init {path}"
+    server = settings.servers.split(",")[0]
+    create = f"{sys.executable} -m kafka.admin -b {server} topics create -t {topic}"
+    return f"{text}. To create a topic and continue:\n  {create}\n  tideline init {path}"
 
 
 def _ask(known: list[str], connection: str) -> list[str]:
@@ -120,9 +121,10 @@ def _listed(known: list[str]) -> str:
 
 
 def fetch(options: argparse.Namespace, output: Output) -> int:
-    """Fetch the jars that Spark needs into the cache, once, and write an archive of its classes.
+    """Download the jars that Spark needs into the cache, once, and archive Spark's classes.
 
-    Those that are there are kept. --into copies them into a folder for TIDELINE_SPARK_JARS.
+    Jars that are there already are kept. --into copies all of them into a folder for
+    TIDELINE_SPARK_JARS.
     """
     jars = fetch_for_runs(*dict.fromkeys(options.stores or []))
     prepare_archives(dict.fromkeys(options.stores or []))
@@ -137,7 +139,9 @@ def fetch(options: argparse.Namespace, output: Output) -> int:
             ) from error
     counted = Counter(jar.parent for jar in jars)
     answer = Fetched(jars=[str(jar) for jar in jars])
-    output.answer(answer, *(f"{count} jars in {folder}" for folder, count in counted.items()))
+    output.answer(
+        answer, *(f"{how_many(count, 'jar')} in {folder}" for folder, count in counted.items())
+    )
     return 0
 
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from tideline.cli.output import Output, os_user
-from tideline.cli.runs import new_run_id, watched_spark
+from tideline.cli.runs import new_run_id, watched_run
 from tideline.contract.answers import CurrentView, Swept
 from tideline.contract.building import (
     build_checked,
@@ -20,7 +20,7 @@ from tideline.errors import AuditNotClean, BadInput
 from tideline.model.current import Folding, FoldRecord
 from tideline.model.decoding import DecodeRecord
 from tideline.model.request import RunRequest
-from tideline.model.wording import shown
+from tideline.model.wording import how_many, shown
 from tideline.pipeline.run_batch import decode_batch, fold_batch
 from tideline.stream.files import read_stream
 from tideline.stream.stream import Stream
@@ -31,10 +31,11 @@ if TYPE_CHECKING:
 
 
 def decode(options: argparse.Namespace, output: Output) -> int:
-    """Decode what is landed, without landing anything.
+    """Decode the landed rows that are not decoded yet; land nothing.
 
-    The id of a run that has decoded decodes its plan again. With --again, rows that were decoded by
-    the rules of an older version are made anew by those of now: all of them, or from --since on.
+    The id of an earlier run decodes its plan again. With --again, all rows that an older version of
+    the rules decoded are decoded again by the present rules; with --since only those at or after
+    that time.
     """
     stream = read_stream(options.file, options.stream)
     if stream.decode is None:
@@ -44,7 +45,7 @@ def decode(options: argparse.Namespace, output: Output) -> int:
     if options.since is not None:
         raise BadInput(f"--since: got {shown(options.since)}; allowed only together with --again")
     run_id = options.run_id or new_run_id()
-    with open_run(stream, run_id, RunRequest(by=os_user()), watched_spark(stream)) as context:
+    with watched_run(stream, run_id, RunRequest(by=os_user())) as context:
         decode_batch(context)
     lines = decoded_lines(context.decoded) or ["nothing to decode"]
     output.answer(build_decoded(run_id, context.decoded), *lines)
@@ -56,12 +57,12 @@ def _decode_again(stream: Stream, options: argparse.Namespace, output: Output) -
 
     since = _parsed_time(options.since)
     run_id = options.run_id or new_run_id("again")
-    with open_run(stream, run_id, RunRequest(by=os_user()), watched_spark(stream)) as context:
+    with watched_run(stream, run_id, RunRequest(by=os_user())) as context:
         done = decode_again(context, since)
     output.answer(
         build_decoded_again(run_id, done),
-        f"{done.asked:,} offsets decoded again: {done.changed:,} rows of the typed table and"
-        f" {done.quarantine_changed:,} of the quarantine are others now",
+        f"decoded {how_many(done.asked, 'offset')} again; rows that changed: {done.changed:,} in"
+        f" the typed table, {done.quarantine_changed:,} in the quarantine table",
     )
     return 0
 
@@ -69,19 +70,19 @@ def _decode_again(stream: Stream, options: argparse.Namespace, output: Output) -
 def redrive(options: argparse.Namespace, output: Output) -> int:
     """Decode quarantined records again.
 
-    All of them; or only those of some error classes, or with Kafka's time from --since on.
+    Without options all of them; otherwise only some error classes, or records at or after --since.
     """
     from tideline.operations.redrive import redrive as redrive_records  # other commands need none
 
     stream = read_stream(options.file, options.stream)
     run_id = options.run_id or new_run_id("redrive")
-    with open_run(stream, run_id, RunRequest(by=os_user()), watched_spark(stream)) as context:
+    with watched_run(stream, run_id, RunRequest(by=os_user())) as context:
         redriven = redrive_records(context, options.classes or (), _parsed_time(options.since))
     answer = build_redriven(run_id, redriven)
     output.answer(
         answer,
-        f"{answer.moved} of {answer.asked} quarantined records are typed rows now,"
-        f" {answer.left} stay",
+        f"{answer.moved:,} of {how_many(answer.asked, 'quarantined record')} became typed rows;"
+        f" {answer.left:,} stay in quarantine",
     )
     return 0
 
@@ -107,10 +108,10 @@ def _parsed_time(text: str | None) -> datetime | None:
 
 
 def fold(options: argparse.Namespace, output: Output) -> int:
-    """Fold what is decoded into the current table, without landing or decoding anything.
+    """Update the current table from the decoded rows; land and decode nothing.
 
-    Whatever current.every says. The id of a run that has folded folds its changes once more. With
-    --anew every bucket is folded anew, from all that is decoded.
+    The command folds at once, whatever current.every says. The id of an earlier run folds its
+    changes again. With --anew every bucket is rebuilt from all decoded rows.
     """
     stream = read_stream(options.file, options.stream)
     if stream.current is None:
@@ -120,7 +121,7 @@ def fold(options: argparse.Namespace, output: Output) -> int:
         return _check(stream, run_id, options.buckets, output)
     if options.buckets is not None:
         raise BadInput(f"--buckets: got {options.buckets}; allowed only together with --check")
-    with open_run(stream, run_id, RunRequest(by=os_user()), watched_spark(stream)) as context:
+    with watched_run(stream, run_id, RunRequest(by=os_user())) as context:
         fold_batch(context, "anew" if options.anew else "due")
         folding = context.ledger.read().folding
     lines = folded_lines(context.folded, folding) or ["nothing to fold"]
@@ -133,16 +134,17 @@ def _check(stream: Stream, run_id: str, count: int | None, output: Output) -> in
 
     if count is not None and count < 1:
         raise BadInput(f"--buckets: got {count}; allowed: 1 or more")
-    with open_run(stream, run_id, RunRequest(by=os_user()), watched_spark(stream)) as context:
+    with watched_run(stream, run_id, RunRequest(by=os_user())) as context:
         check = check_current(context, count)
     answer = build_checked(check)
-    summary = "clean: the current table is the fold of" if answer.clean else "NOT CLEAN: of"
+    summary = "clean: the current table matches" if answer.clean else "NOT CLEAN: checked against"
     if check.buckets:
-        summary = f"buckets {', '.join(map(str, check.buckets))}: {summary}"
+        summary = f"{summary} (buckets {', '.join(map(str, check.buckets))})"
     output.answer(
         answer,
         *map(str, check.flaws),
-        f"{summary} {answer.changes:,} changes; {answer.rows:,} rows, {answer.deleted:,} deleted",
+        f"{summary} {how_many(answer.changes, 'change')}; {how_many(answer.rows, 'row')},"
+        f" {answer.deleted:,} deleted",
         *([] if answer.clean else [_after_flaws(check)]),
     )
     return 0 if answer.clean else AuditNotClean.exit_code
@@ -151,15 +153,15 @@ def _check(stream: Stream, run_id: str, count: int | None, output: Output) -> in
 def _after_flaws(check: CurrentCheck) -> str:
     anew = "Next: tideline fold FILE --anew"
     if any(flaw.place == "order" for flaw in check.flaws):
-        return f"{anew}, which halts with key_moved: a person decides what orders them"
+        return f"{anew}, which halts with key_moved: then decide what orders the changes"
     return anew
 
 
 def current_view(options: argparse.Namespace, output: Output) -> int:
-    """A query of the rows of now: the current table, and over it what it does not have yet.
+    """Print SQL that returns the latest row of each key, including changes not folded yet.
 
-    It stays right while more is folded; a view that is made again reads less. With --history each
-    row of each time, of the typed table alone.
+    The SQL stays right while more changes are folded; SQL that is printed again later reads less.
+    With --history the SQL returns every version of each row, from the typed table alone.
     """
     from tideline.folding.views import view_of  # other commands need none
 
@@ -174,9 +176,9 @@ def current_view(options: argparse.Namespace, output: Output) -> int:
 
 
 def sweep(options: argparse.Namespace, output: Output) -> int:
-    """List rows whose delete was lost: the last whole snapshot has not read them again.
+    """List rows whose delete was lost: rows that the last complete snapshot no longer contains.
 
-    With --rows they are gone from then on, if they are still as many.
+    With --rows N the command deletes the rows, if there are still N of them.
     """
     from tideline.folding import sweeping  # other commands need none
 
@@ -184,7 +186,7 @@ def sweep(options: argparse.Namespace, output: Output) -> int:
     if stream.current is None:
         raise BadInput(f"{options.file}: current: got nothing; required for this command")
     request, run_id = RunRequest(by=os_user()), new_run_id("sweep")
-    with open_run(stream, run_id, request, watched_spark(stream)) as context:
+    with watched_run(stream, run_id, request) as context:
         if options.rows is None:
             ghosts, record = sweeping.find_ghosts(context), None
         else:
@@ -199,14 +201,15 @@ def sweep(options: argparse.Namespace, output: Output) -> int:
     )
     keys = (", ".join(f"{n}={v}" for n, v in key.items()) for key in ghosts.keys)
     since, until = ghosts.began_at, ghosts.ended_at
-    what = "rows are gone now" if is_done else "rows are not at the source any more"
+    rows = how_many(ghosts.rows, "row")
+    what = "were deleted" if is_done else "no longer exist at the source"
     more = ghosts.rows - len(ghosts.keys)
     output.answer(
         answer,
-        f"the last whole snapshot: {since:%Y-%m-%d %H:%M:%S} to {until:%H:%M:%S}",
+        f"the last complete snapshot: {since:%Y-%m-%d %H:%M:%S} to {until:%H:%M:%S}",
         *(f"  {key}" for key in keys),
         *([f"  and {more} more"] if more else []),
-        f"{ghosts.rows:,} {what}",
+        f"{rows} {what}",
         *([f"Next: tideline sweep FILE --rows {ghosts.rows}"] if answer.status == "listed" else []),
     )
     return 0
@@ -216,14 +219,14 @@ def decoded_lines(record: DecodeRecord | None) -> list[str]:
     """What became of raw rows, for people; nothing where none was decoded."""
     if record is None:
         return []
-    classes = ", ".join(f"{count} {name}" for name, count in record.classes)
-    failed = ", ".join(f"{count} {name}" for name, count in record.failed if count)
-    of_types = ", ".join(f"{t.rows} {t.name}" for t in record.by_type)
+    classes = ", ".join(f"{name} {count:,}" for name, count in record.classes)
+    failed = ", ".join(f"{name} {count:,}" for name, count in record.failed if count)
+    of_types = ", ".join(f"{t.name} {t.rows:,}" for t in record.by_type)
     return [
-        f"decoded: {record.decoded}{f' ({of_types})' if of_types else ''},"
-        f" tombstones {record.tombstones}, quarantined"
-        f" {record.quarantined}{f' ({classes})' if classes else ''}"
-        f"{f'; fail expectations: {failed}' if failed else ''}",
+        f"decoded: {record.decoded:,}{f' ({of_types})' if of_types else ''},"
+        f" tombstones {record.tombstones:,}, quarantined"
+        f" {record.quarantined:,}{f' ({classes})' if classes else ''}"
+        f"{f'; expectations not met: {failed}' if failed else ''}",
         *map(str, record.notices),
     ]
 
@@ -234,6 +237,7 @@ def folded_lines(record: FoldRecord | None, folding: Folding) -> list[str]:
         return []
     without = f", {record.keyless} without a key" if record.keyless else ""
     return [
-        f"folded: {record.changes:,} changes{without} into {len(record.buckets)} buckets;"
-        f" {folding.live:,} rows, {folding.deleted:,} deleted"
+        f"folded: {how_many(record.changes, 'change')}{without} into"
+        f" {how_many(len(record.buckets), 'bucket')}; {how_many(folding.live, 'row')},"
+        f" {folding.deleted:,} deleted"
     ]

@@ -17,7 +17,14 @@ from tideline.model.request import RunRequest
 from tideline.model.wording import shown
 from tideline.stream.contents import FileContents
 from tideline.stream.edits import WHEN, Edit, edits, fleet_edits
-from tideline.stream.files import contents_beside, contents_in, read_file, stream_of, streams_in
+from tideline.stream.files import (
+    contents_beside,
+    contents_in,
+    files_in,
+    read_file,
+    stream_of,
+    streams_in,
+)
 from tideline.stream.parsing import Problem
 from tideline.stream.stream import Stream
 from tideline.wiring import Clusters, open_run
@@ -29,9 +36,10 @@ if TYPE_CHECKING:
 def validate(options: argparse.Namespace, output: Output) -> int:
     """Check stream files and fleet files; report every problem of every file.
 
-    Conditions under `decode.expect` are looked at by Spark, which is started for it. No service is
-    asked, so columns are known where a schema file names them. With --online the brokers are asked
-    for the topics, the registry for the schemas, and the ledger for what was decoded so far.
+    Spark checks the conditions under `decode.expect`; the command starts Spark if there are any.
+    The command asks no service, so it knows columns only from schema files. With --online it also
+    asks the brokers for the topics, the registry for the schemas, and the ledger for what has been
+    decoded.
     """
     names: dict[str, str] = {}
     fleets: dict[str, str] = {}
@@ -39,7 +47,7 @@ def validate(options: argparse.Namespace, output: Output) -> int:
     messages: list[str] = []
     with ExitStack() as opened:
         asked = _Asked(opened, is_online=options.online)
-        for file in options.files:
+        for file in map(str, files_in(options.files)):
             try:
                 contents = read_file(file)
             except StreamFileError as error:
@@ -52,7 +60,7 @@ def validate(options: argparse.Namespace, output: Output) -> int:
             for stream in streams_in(file):  # a topic may have left its fleet for a file beside it
                 if stream.stream in names:
                     first = names[stream.stream]
-                    told = f"{first} has it already"
+                    told = f"{first} has that name already"
                     found.append(Problem(file, 1, "stream", repr(stream.stream), told))
                 names.setdefault(stream.stream, file)
                 found += asked.problems(contents, stream)
@@ -73,12 +81,12 @@ def validate(options: argparse.Namespace, output: Output) -> int:
 
 
 def diff(options: argparse.Namespace, output: Output) -> int:
-    """Say what an edit of a live stream's file does: at once, later, or not without more.
+    """Say what an edit of a live stream's file changes: at once, later, or only with more work.
 
-    Exit status 2 where something is refused. OLD may come from your repository: `git show
-    HEAD:orders.yaml > old.yaml`: schema files that it names are then looked for beside NEW, and
-    what is in schema files is not compared. Both are stream files, or fleet files; with --stream
-    one of a fleet's.
+    The exit status is 2 if an edit is refused. OLD may come from your repository: `git show
+    HEAD:orders.yaml > old.yaml`. Its schema files are then looked for beside NEW. The contents of
+    schema files are not compared. Both files are stream files or fleet files; --stream chooses one
+    stream of a fleet.
     """
     new = contents_in(options.new)
     old = contents_beside(options.old, options.new)
@@ -149,4 +157,4 @@ def _strange_topics(run: RunContext) -> Iterator[Wrong]:
         if topic.refusal or topic.fault:
             yield "kafka.topics", topic.topic, str(topic.refusal or topic.fault)
         elif topic.is_absent:
-            yield "kafka.topics", topic.topic, "the cluster has no such topic, or hides it"
+            yield "kafka.topics", topic.topic, "the cluster has no such topic, or hides the topic"

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pydantic import ValidationError
 
 from tideline.cli.output import Output, first_lines, first_rows, grid, headroom_lines, os_user
-from tideline.cli.runs import new_run_id, watched_spark
+from tideline.cli.runs import new_run_id, watched_run
 from tideline.cli.tables import decoded_lines, folded_lines
 from tideline.contract.answers import RunFailure
 from tideline.contract.building import (
@@ -37,7 +37,7 @@ from tideline.model.current import Folding
 from tideline.model.maintenance import FileCount, RowCount
 from tideline.model.request import RunRequest, read_form
 from tideline.model.run import RunRecord
-from tideline.model.wording import size_text
+from tideline.model.wording import how_many, size_text
 from tideline.operations.reading import dry_run
 from tideline.operations.rewind import RewindRequest, rewind_stream
 from tideline.pipeline.run_batch import run_batch
@@ -61,23 +61,22 @@ _UPKEEP_COLUMNS = (
 
 
 def plan(options: argparse.Namespace, output: Output) -> int:
-    """Plan and detect; persist nothing.
+    """Show what a run would read; store nothing.
 
-    Shows what a run would read, partition by partition, what speaks against it, and how long
-    retention still keeps it.
+    The answer lists the offsets of each partition, the findings that would halt the run, and how
+    long retention still keeps the records.
     """
     stream = read_stream(options.file, options.stream)
     with open_run(stream, "plan", _request(options)) as run:
         result = dry_run(run)
     answer = build_plan(stream.stream, result)
     size = f", about {size_text(answer.estimated_bytes)}" if answer.estimated_bytes else ""
-    summary = (
-        f"{answer.estimated_records:,} offsets to read{size}, {answer.offset_lag:,} left for later"
-    )
+    offsets = how_many(answer.estimated_records, "offset")
+    summary = f"{offsets} to read{size}, {answer.offset_lag:,} left for later"
     if result.halts:
         summary = (
-            f"nothing will be read: {len(answer.findings)} findings,"
-            f" {len(answer.gone)} ranges that Kafka has deleted"
+            f"nothing will be read: {how_many(len(answer.findings), 'finding')},"
+            f" {how_many(len(answer.gone), 'range')} that Kafka has deleted"
         )
     output.answer(
         answer,
@@ -96,13 +95,14 @@ def plan(options: argparse.Namespace, output: Output) -> int:
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
-    """Execute one run through all steps.
+    """Land what is new, in one run through all steps.
 
-    The same run id again replays its plan: the same offsets, and still one copy. With a window or
-    with ranges the run is a backfill, which never moves the live position.
+    The id of an earlier run replays its plan: the same offsets, and still one copy of each row.
+    With --from and --to, or with --ranges, the run is a backfill, which never moves the live
+    position.
 
-    A fleet file: its topics are looked for, and each is landed, --parallel of them at once. What
-    halts one holds up no other; it is named in the end.
+    With a fleet file the command finds the fleet's topics and lands each of them, --parallel topics
+    at once. A topic that halts does not stop the others; the last lines name it.
     """
     if options.stream is None and read_file(options.file).fleet is not None:
         from tideline.cli.fleets import run_fleet  # most runs are of one stream
@@ -115,7 +115,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
     request = _request(options)
     folding = Folding()
     try:
-        with open_run(stream, run_id, request, watched_spark(stream)) as context:
+        with watched_run(stream, run_id, request) as context:
             if options.run_id is not None:
                 known = context.ledger.find_run(run_id)
                 replayed = known is not None and known.has_ended
@@ -132,16 +132,16 @@ def run(options: argparse.Namespace, output: Output) -> int:
         summary = f"nothing to do: superseded by {record.superseded_by}"
     elif record.table_commit is not None:
         lag = answer.offset_lag
-        left = "" if lag is None else f", {lag:,} offsets left for later"
-        what = f"replayed, since run {run_id} has ended before" if replayed else "done"
+        left = "" if lag is None else f", {how_many(lag, 'offset')} left for later"
+        what = f"replayed, since run {run_id} ended earlier" if replayed else "done"
         summary = (
-            f"{what}: {answer.rows:,} rows ({size_text(record.table_commit.bytes)}), table version"
-            f" {record.table_commit.version}{left}"
+            f"{what}: {how_many(answer.rows, 'row')} ({size_text(record.table_commit.bytes)}),"
+            f" table version {record.table_commit.version}{left}"
         )
     elif replayed:
-        summary = f"nothing to do: run {run_id} has ended before, with nothing to read"
+        summary = f"nothing to do: run {run_id} ended earlier with nothing to read"
     if replayed:
-        summary += "; to read what is new, leave --run-id out or give another id"
+        summary += ". To read what is new, leave out --run-id, or give another id"
     more = (*decoded_lines(context.decoded), *folded_lines(context.folded, folding))
     output.answer(answer, *lines, summary, *more)
     return 0
@@ -164,9 +164,9 @@ def _failure(error: TidelineError, stream: Stream, run_id: str, request: RunRequ
 
 
 def rewind(options: argparse.Namespace, output: Output) -> int:
-    """Put table and ledger back to the state after a run.
+    """Restore table and ledger to the state after a run.
 
-    Every later run is undone. The same command again finishes an interrupted rewind.
+    Every later run is undone. Run the same command again to finish an interrupted rewind.
     """
     stream = read_stream(options.file, options.stream)
     by = os_user(options.by)
@@ -181,21 +181,22 @@ def rewind(options: argparse.Namespace, output: Output) -> int:
     if finished is None:
         output.answer(
             build_not_rewound(asked.to_run, head),
-            f"nothing to do: this is the state after run {asked.to_run}",
+            f"nothing to do: the table is in the state after run {asked.to_run} already",
         )
         return 0
     output.answer(
         build_rewound(finished, head),
-        f"{finished.rewind_id}: {len(finished.undone_runs)} runs undone, {finished.rows} rows"
-        f" removed; Kafka cannot give back {finished.lost_rows} of them",
+        f"{finished.rewind_id}: {how_many(len(finished.undone_runs), 'run')} undone,"
+        f" {how_many(finished.rows, 'row')} removed, of which Kafka cannot give back"
+        f" {finished.lost_rows:,}",
     )
     return 0
 
 
 def maintain(options: argparse.Namespace, output: Output) -> int:
-    """Merge small files of the stream's tables, and delete those that nobody needs.
+    """Merge small files of the stream's tables, and delete files that no reader needs.
 
-    No row changes; old rows of the quarantine go where the stream file says so.
+    No row changes. Old rows of the quarantine table are removed if the stream file says so.
     """
     # Imported here: other commands need none.
     from tideline.operations.erasing import finish_erasures
@@ -211,7 +212,7 @@ def maintain(options: argparse.Namespace, output: Output) -> int:
     answer = build_maintenance(stream.stream, upkeeps, dry_run=options.dry_run)
     summary = "done" if answer.status == "done" else "nothing to do"
     if options.dry_run and answer.status == "done":
-        summary = "nothing was changed: this is what would be done"
+        summary = "nothing was changed: the table above shows what would happen"
     rows = grid(_UPKEEP_COLUMNS, map(_upkeep_row, answer.tables))
     output.answer(answer, rows, *map(str, erased), summary)
     return 0
@@ -237,7 +238,7 @@ def _text(count: FileCount | RowCount) -> str:
 
 
 def move(options: argparse.Namespace, output: Output) -> int:
-    """Move the ledger, or finish an interrupted move; say what to change in the file."""
+    """Move the ledger, or finish an interrupted move; say what to change in the stream file."""
     stream = read_stream(options.file, options.stream)
     target = _location(stream, options.to, options.at)
     connection = _connection(stream, options.connection)

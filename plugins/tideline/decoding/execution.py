@@ -40,6 +40,7 @@ from tideline.model.incident import Finding
 from tideline.model.run import TableCommit
 from tideline.model.spark_job import DecodeJob, DecodeResult, Output, SparkResult, TypedOutput
 from tideline.model.verdicts import FindingClass
+from tideline.model.wording import how_many
 from tideline.table.port import TablePort
 from tideline.table.schema import (
     QUARANTINE_COLUMNS,
@@ -224,8 +225,8 @@ def _commit(table: TablePort, uri: str, change: TableChange, result: SparkResult
         written = table.written(change, result)
         if doubled := sum(held.duplicates for held in written.landed.values()):
             raise VerificationFailed(
-                f"{change.commit_id}: Spark has written {doubled} rows too many into {uri}; nothing"
-                " was committed, run again",
+                f"{change.commit_id}: Spark has written {how_many(doubled, 'row')} too many into"
+                f" {uri}; nothing was committed, run again",
                 commit_id=change.commit_id,
             )
         target = Target(table, uri, lambda: (table.observe(), ()), lambda findings: None)
@@ -344,7 +345,7 @@ def refuse_burying(run: RunContext, attempt: TypedAttempt, result: DecodeResult)
             attempt,
             "expectation_failed",
             f"no record that fails {' or '.join(sorted(failed))} (decode.expect)",
-            f"{result.halting} of {result.raw_rows} records: {_by_name(failed)}",
+            f"{result.halting} of {how_many(result.raw_rows, 'record')}: {_by_name(failed)}",
             failed,
         )
     no_fault = result.classes.get(NO_CHANGE, 0) + result.classes.get(OTHER_TYPE, 0)
@@ -356,7 +357,8 @@ def refuse_burying(run: RunContext, attempt: TypedAttempt, result: DecodeResult)
             attempt,
             "quarantine_share",
             f"at most {plan.max_share:.1%} (decode.quarantine.max_share)",
-            f"{quarantined} of {result.raw_rows} records ({share:.1%}): {_by_name(result.classes)}",
+            f"{quarantined:,} of {how_many(result.raw_rows, 'record')} ({share:.1%}):"
+            f" {_by_name(result.classes)}",
             result.classes,
         )
 

@@ -35,6 +35,7 @@ from tideline.model.offsets import (
 from tideline.model.places import Places
 from tideline.model.plan import LandedRange
 from tideline.model.table_features import refusals as asked_refusals
+from tideline.model.wording import how_many
 
 Landed = Mapping[PartitionIdentity, LandedRange]
 
@@ -185,7 +186,7 @@ def reconciled(
     for name, held in (("raw", raw), ("typed", typed), ("quarantine", quarantined)):
         copies = sum(landed.duplicates for landed in held.values())
         if copies:
-            wrong.append(f"{copies} rows too many in the {name} table")
+            wrong.append(f"{how_many(copies, 'row')} too many in the {name} table")
     ranges, unseen = [], 0
     for planned in plan.ranges:
         there = [_within(held, planned) for held in (raw, typed, quarantined)]
@@ -202,7 +203,7 @@ def reconciled(
     for removed in plan.removes:
         left = [_within(held, removed) for held in (typed, quarantined)]
         if any(left):
-            wrong.append(f"{removed}: rows stand where the raw rows are gone")
+            wrong.append(f"{removed}: rows exist where the raw rows are gone")
     return tuple(ranges), tuple(wrong)
 
 

@@ -88,7 +88,7 @@ def finish_decided(run: RunContext) -> None:
     ranges, _ = of_decision(to_decode(state.head, state.decoding, sys.maxsize), state.decoding)
     if not ranges:
         return
-    log.info("decoding what was decided about run %s", halted_in)
+    log.info("carrying out the decision about run %s", halted_in)
     plan_id = decode_plan_id(state.control.ledger_id, run.stream.stream, halted_in)
     plan = replace(new_plan(run, state, ranges), plan_id=plan_id, run_id=halted_in)
     close_decoding(run, execute(run, plan))

@@ -198,7 +198,7 @@ def halted(run: RunContext, finding: Finding) -> DecodingHalted:
     state = run.ledger.update(lambda s: s.with_decoding_halted(finding, run.run_id, now()))
     incident = state.decoding.incidents[-1]
     return DecodingHalted(
-        f"{incident} The landed rows stay, and landing goes on", incidents=(incident,)
+        f"{incident} The landed rows stay; landing continues", incidents=(incident,)
     )
 
 

@@ -28,7 +28,7 @@ from tideline.model.current import FoldRecord
 from tideline.model.decoding import DecodeRecord
 from tideline.model.request import RunRequest
 from tideline.model.run import RunRecord
-from tideline.model.wording import duration_text, first_few
+from tideline.model.wording import duration_text, first_few, how_many
 from tideline.pipeline.run_batch import decode_batch, fold_batch, land_batch
 from tideline.stream.stream import Stream
 from tideline.wiring import find_store, open_run
@@ -93,9 +93,9 @@ class StreamRun:
     def __str__(self) -> str:
         what = self.state.replace("_", " ")
         if self.state == "done":
-            what = f"{self.rows:,} rows"
+            what = how_many(self.rows, "row")
         if self.offset_lag:
-            what += f", {self.offset_lag:,} offsets left for later"
+            what += f", {how_many(self.offset_lag, 'offset')} left for later"
         why = f": {self.error}" if self.error is not None else ""
         return f"{self.stream}: {what}, {duration_text(self.seconds)}{why}"
 
@@ -274,7 +274,9 @@ class Batch:
                 return "the batch was stopped before it came to this stream"
             known = self._in_vain.get(services, [])
             if len(known) >= max(self._threads, 2):  # one alone may be the only one
-                found = f"{len(known)} streams in a row found a service away, the last was"
+                found = (
+                    f"{how_many(len(known), 'stream')} in a row found a service away, the last was"
+                )
                 return f"{found} {known[-1]}"
         return None
 
@@ -357,7 +359,9 @@ def summary(runs: Sequence[StreamRun]) -> str:
     counts = Counter(run.state for run in runs)
     told = [f"{counts[state]} {state.replace('_', ' ')}" for state in ORDER if counts[state]]
     rows = sum(run.rows for run in runs)
-    lines = [f"{len(runs)} streams: {', '.join(told) or 'none'}; {rows:,} rows"]
+    lines = [
+        f"{how_many(len(runs), 'stream')}: {', '.join(told) or 'none'}; {how_many(rows, 'row')}"
+    ]
     for state in GRAVEST:
         names = sorted(run.stream for run in runs if run.state == state)
         if names:

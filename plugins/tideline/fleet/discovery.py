@@ -13,9 +13,8 @@ from pathlib import Path
 from tideline.errors import BadInput
 from tideline.kafka.settings import kafka_settings
 from tideline.landing.context import now
-from tideline.launch.progress import waiting
 from tideline.model.fleet import TopicList, seen_again
-from tideline.model.wording import first_few
+from tideline.model.wording import first_few, how_many
 from tideline.stream.contents import (
     FileContents,
     keep_topics,
@@ -49,7 +48,7 @@ class Discovery:
     def __str__(self) -> str:
         changes = (("new", self.new), ("gone or hidden", self.gone), ("back", self.back))
         told = [f"{len(names)} {what}: {first_few(names)}" for what, names in changes if names]
-        return "; ".join([f"{len(self.topics.topics)} topics", *told])
+        return "; ".join([how_many(len(self.topics.topics), "topic"), *told])
 
 
 def discover(file: str | Path, *, is_list_new: bool = False) -> Discovery | None:
@@ -145,7 +144,7 @@ def _found(fleet: Fleet, pattern: str, connection: str) -> dict[str, str]:
     from tideline.kafka.client import KafkaCluster
 
     settings = kafka_settings(connection)
-    with waiting(f"the brokers of {connection}"), KafkaCluster(settings) as cluster:
+    with KafkaCluster(settings) as cluster:
         return {
             name: topic_id
             for name, topic_id in cluster.topic_ids(pattern).items()

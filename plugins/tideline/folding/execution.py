@@ -153,7 +153,7 @@ def _folded(
         job = replace(job, every_file=every)
         result = answer_of(run, job, FoldResult)
     if result.anew and not result.refused:
-        log.info("folding buckets %s anew", first_few(result.anew))
+        log.info("rebuilding buckets %s", first_few(result.anew))
         every = job.every_file or run.source.files_at(plan.covered, plan.typed_version)
         job = replace(job, every_file=every, anew=result.anew)
         result = answer_of(run, job, FoldResult)

@@ -91,7 +91,7 @@ def explain_key(run: RunContext, key: Mapping[str, str | None]) -> ExplainedKey:
     plan = plan_look(run, state, is_exact=False)
     name = run.stream.stream
     if plan is None:
-        raise BadInput(f"stream {name}: nothing is folded yet: tideline fold FILE first")
+        raise BadInput(f"stream {name}: no row is folded yet: run tideline fold FILE first")
     for column in key:
         if column not in plan.layout.key:
             raise BadInput(f"--key: {not_among(column, plan.layout.key)}")

@@ -84,7 +84,7 @@ def plan_fold(
     refolds = by_time or decided(folding.incidents, "current_changed", "refold")
     deletes = _deletes(run, state, layout)
     if reasons := list(_reasons_for_all(run, folding, work, state, deletes)):
-        log.warning("the current table is folded anew, once: %s", "; ".join(reasons))
+        log.warning("the current table is rebuilt, once: %s", "; ".join(reasons))
     is_anew |= bool(is_new or reasons or refolds is not None)
     order = _order(folding, layout, is_by_time=by_time is not None)
     floors = sweep or standing_floors(folding.floors, decoding)

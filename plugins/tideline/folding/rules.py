@@ -360,7 +360,7 @@ def refused_changes(order: Order, untold: Sequence[str], refused: Sequence[Refus
             expected=declared if is_declared else "op t in a topic of one partition only",
             actual=said,
             detail=f"all rows went at the source (TRUNCATE), and {reason}, so nobody knows which"
-            " changes came before; landing and decoding go on",
+            " changes came before; landing and decoding continue",
             remedy=f"decide by_time: {_BY_TIME}. skipped.operations: t keeps later ones out",
         )
     if why == "unordered":
@@ -368,7 +368,7 @@ def refused_changes(order: Order, untold: Sequence[str], refused: Sequence[Refus
             kind="key_moved",
             expected=declared,
             actual=f"changes without one: {said}",
-            detail="a change has no value in current.sequence_by; landing and decoding go on",
+            detail="a change has no value in current.sequence_by; landing and decoding continue",
             remedy=f"find out why it has none, or decide by_time: {_BY_TIME}",
         )
     if why == "untold":
@@ -378,7 +378,7 @@ def refused_changes(order: Order, untold: Sequence[str], refused: Sequence[Refus
             expected=f"of each change event that deletes a row its {names}",
             actual=f"some with null, or a fixed value, that delete no row: {said}",
             detail=f"the record's key has no {names}, and the database has not told the row of"
-            " before: its row would stay; landing and decoding go on",
+            " before: its row would stay; landing and decoding continue",
             remedy="another current.table with the record's own key in current.key; or REPLICA"
             " IDENTITY FULL, a new snapshot in a topic that is created again, and another"
             " current.table. by_time does not help",

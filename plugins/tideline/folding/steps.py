@@ -21,6 +21,7 @@ from tideline.landing.naming import name_tables
 from tideline.ledger.state import LedgerState
 from tideline.model.current import BucketState, FoldRecord, FoldRequest
 from tideline.model.places import Places
+from tideline.model.wording import how_many
 
 
 def fold_changes(run: RunContext, asked: FoldRequest | None = None) -> FoldRecord | None:
@@ -70,7 +71,9 @@ def _recovered(run: RunContext, left: FoldRecord) -> FoldRecord | None:
     """
     made = table_of(run).find_commit(left.plan.plan_id, left.before_version)
     if made is None or _differing(run, left, standing(run)[0]):
-        log.info("the fold of run %s was cut off, or changed by others", left.plan.run_id)
+        log.info(
+            "the fold of run %s was interrupted, or the table was changed since", left.plan.run_id
+        )
         run.ledger.update(_given_back)
         return None
     found = replace(left, table_version=made.version)
@@ -120,7 +123,8 @@ def _close(run: RunContext, record: FoldRecord) -> FoldRecord:
         first, rows = wrong[0]
         raise VerificationFailed(
             f"plan {plan.plan_id} of run {plan.run_id}: bucket {first.bucket} of {plan.table_uri}"
-            f" was left with {first.rows} rows, and has {rows}; {len(wrong)} buckets differ."
+            f" was left with {how_many(first.rows, 'row')}, and has {rows}; buckets that differ:"
+            f" {len(wrong)}."
             " Nothing moved; clear fold_changes, or run the same run id again",
             plan_id=plan.plan_id,
         )
@@ -129,14 +133,14 @@ def _close(run: RunContext, record: FoldRecord) -> FoldRecord:
     folding = run.ledger.update(lambda state: _closed(state, done, token)).folding
     reach("fold:closed")
     log.info(
-        "folded %d changes into %d buckets: %d rows, %d deleted",
-        done.changes,
-        len(done.buckets),
-        folding.live,
+        "folded %s into %s: %s, %d deleted",
+        how_many(done.changes, "change"),
+        how_many(len(done.buckets), "bucket"),
+        how_many(folding.live, "row"),
         folding.deleted,
     )
     if done.keyless:
-        log.warning("%d changes have no key, and are in no row", done.keyless)
+        log.warning("changes without a key, which are in no row: %d", done.keyless)
     return done
 
 

@@ -87,10 +87,12 @@ def find_ghosts(run: RunContext) -> Ghosts:
         raise BadInput(
             f"stream {name}: current.sequence_by orders its changes, and not their offsets: a"
             " change may be newer than the snapshot's, and stand below it. Next: another address"
-            " in current.table, which folds all anew from the topic's records"
+            " in current.table, which is rebuilt from the topic's records"
         )
     if due(state.decoding, state.folding, "").is_anything:
-        raise BadInput(f"stream {name}: not everything is folded yet: tideline fold FILE first")
+        raise BadInput(
+            f"stream {name}: some changes are not folded yet: run tideline fold FILE first"
+        )
     logs = newest_logs(state.decoding.coverage, plan.incarnations)
     topic_id = logs[0].topic_id
     snapshot = _snapshot(run, topic_id)

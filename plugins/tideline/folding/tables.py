@@ -48,7 +48,7 @@ def begins_anew(run: RunContext, state: LedgerState, layout: Layout) -> bool:
     if wrong := _refusal(run, state, table, layout, {} if is_new else known):
         raise BadInput(
             f"stream {run.stream.stream}: {wrong}. Nothing was folded. Next: give current.table"
-            " another address: all is folded anew"
+            " another address: the current table is rebuilt"
         )
     if is_new or folding.layout is None:
         return True
@@ -59,7 +59,7 @@ def begins_anew(run: RunContext, state: LedgerState, layout: Layout) -> bool:
     if forgotten := [c for c in newer if c.commit_id not in ours and not is_fence(c.commit_id)]:
         log.warning(
             "the current table has the fold of run %s, which the ledger does not know: all is"
-            " folded anew",
+            " rebuilt",
             forgotten[0].run_id,
         )
     return bool(forgotten)
@@ -89,7 +89,8 @@ def halted(run: RunContext, finding: Finding) -> FoldingHalted:
     state = run.ledger.update(lambda s: s.with_folding_halted(finding, run.run_id, now()))
     incident = state.folding.incidents[-1]
     return FoldingHalted(
-        f"{incident} Landed and typed rows stay, and both go on", incidents=(incident,)
+        f"{incident} Landed and typed rows stay; landing and decoding continue",
+        incidents=(incident,),
     )
 
 

@@ -94,7 +94,7 @@ def view_of(
     plan = plan_look(run, state)
     if plan is None:
         raise BadInput(
-            f"stream {run.stream.stream}: nothing is folded yet: tideline fold FILE first"
+            f"stream {run.stream.stream}: no row is folded yet: run tideline fold FILE first"
         )
     dialect = DIALECTS[engine]
     assert run.stream.decode is not None

@@ -7,6 +7,7 @@ import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from time import monotonic
 from types import TracebackType
 from typing import Any, TypeVar, TypeVarTuple
 
@@ -25,6 +26,7 @@ from tideline.kafka.settings import KafkaSettings
 from tideline.kafka.tokens import Tokens, check_msk_iam
 from tideline.model.observation import Ends, Gap, Observation, TimedOffset
 from tideline.model.offsets import Intervals, TopicPartition
+from tideline.waits import waiting
 
 Given = TypeVarTuple("Given")
 Answer = TypeVar("Answer")
@@ -50,6 +52,8 @@ class KafkaCluster:
         self.settings = settings
         self._requests = KafkaRequests(self._connected)
         self._admin: KafkaAdminClient | None = None
+        self._failed: Callable[[str], None] = lambda _: None  # told why a try failed
+        self._until = 0.0
 
     def __enter__(self) -> KafkaCluster:
         return self
@@ -184,10 +188,13 @@ class KafkaCluster:
 
     def _connected(self) -> KafkaAdminClient:
         if self._admin is None:
+            # Towards the end of the patience a try still has the time for an error of its own.
+            left_ms = max(2000, int(1000 * (self._until - monotonic())))
             self._admin = connected(
+                self._failed,
                 **self._arguments(),
                 # One request's time, and not the patience: the retries are ours (`_public`).
-                bootstrap_timeout_ms=self.settings.request_timeout_ms,
+                bootstrap_timeout_ms=min(self.settings.request_timeout_ms, left_ms),
                 reconnect_backoff_max_ms=1000,
             )
         return self._admin
@@ -203,13 +210,16 @@ class KafkaCluster:
         return arguments
 
     def _public(self, ask: Callable[[KafkaAdminClient], Answer]) -> Answer:
+        patience = self.settings.patience_seconds
+        self._until = monotonic() + patience
         retrying = Retrying(
-            stop=stop_after_delay(self.settings.patience_seconds),
+            stop=stop_after_delay(patience),
             wait=wait_exponential_jitter(multiplier=0.1, max=2),
             retry=retry_if_exception_type(Transient),
             reraise=True,
         )
-        answer: Answer = retrying(self._ask_once, ask)
+        with waiting(f"Kafka at {self.settings.servers}", patience) as self._failed:
+            answer: Answer = retrying(self._ask_once, ask)
         return answer
 
     def _ask_once(self, ask: Callable[[KafkaAdminClient], Answer]) -> Answer:
@@ -217,6 +227,7 @@ class KafkaCluster:
             return ask(self._connected())
         except (kafka_errors.KafkaError, OSError) as error:
             self.close()  # the next try opens new connections
+            self._failed(self.settings.without_secrets(said_by(error)))
             raise _translated(error, self.settings) from error
 
     def _call(self, coroutine: Callable[[*Given], Awaitable[Answer]], *args: *Given) -> Answer:
@@ -226,7 +237,7 @@ class KafkaCluster:
 
 
 def _translated(error: Exception, settings: KafkaSettings) -> AccessRefused | ServiceAway:
-    servers = str(settings.properties["bootstrap.servers"])
+    servers = settings.servers
     refusal = refusal_of(error)
     if refusal is None and isinstance(error, CutAtConnect):
         refusal = _protocol_refusal(error, settings)
@@ -240,8 +251,9 @@ def _translated(error: Exception, settings: KafkaSettings) -> AccessRefused | Se
             " token endpoint is back",
             bootstrap_servers=servers,
         )
+    said = settings.without_secrets(said_by(error)).removeprefix(f"{servers}: ")
     return ServiceAway(
-        f"Kafka at {servers} does not answer: {settings.without_secrets(said_by(error))}; no"
+        f"Kafka at {servers} does not answer: {said}; no"
         " position has moved, run again when the brokers are back",
         bootstrap_servers=servers,
     )

@@ -5,8 +5,10 @@ By itself the client goes on trying until its time is up, and then says "Unable 
 
 from __future__ import annotations
 
+import os
+import re
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -33,33 +35,50 @@ _BY_CLASS: tuple[tuple[type[Exception], Cause], ...] = (
 _PASSING_ALERTS = ("INTERNAL_ERROR", "USER_CANCELLED", "BAD_RECORD_MAC", "DECRYPT")
 """Alerts (RFC 8446, section 6) about the one connection, not about who or what connects."""
 _OTHER_PROTOCOLS = ("WRONG_VERSION_NUMBER", "UNSUPPORTED_PROTOCOL", "NO_SHARED_CIPHER")
+_NUMBER = re.compile(r"(\d+) E[A-Z]+")
+_IN_PLAIN = {"DNS Resolution failure": "the name does not resolve"}
 _CUT = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionResetError, BrokenPipeError)
 
 
-def connected(**configs: Any) -> KafkaAdminClient:
+def connected(failed: Callable[[str], None], **configs: Any) -> KafkaAdminClient:
     """A client that has found the cluster.
 
     Args:
+        failed: Is told why a broker could not be reached.
         configs: Keyword arguments of `KafkaAdminClient`.
     """
     clamp_kafka_logs()
     made: list[KafkaNetClient] = []
+    reasons: list[str] = []
+
+    def heard(why: str) -> None:
+        reasons.append(why)
+        failed(why)
 
     def client(**settings: Any) -> KafkaNetClient:
         net = NetworkSelector(**settings)
-        made.append(KafkaNetClient(net, _Connections(net, **settings)))
+        made.append(KafkaNetClient(net, _Connections(net, heard, **settings)))
         return made[0]
 
     try:
         return KafkaAdminClient(**configs, kafka_client=client)
-    except Exception:
+    except Exception as error:
         for unfinished in made:  # its constructor has started a thread
             unfinished.close()
             unfinished._net.stop()
+        if isinstance(error, kafka_errors.KafkaTimeoutError) and reasons:
+            raise Unreached(reasons[-1]) from error  # "Unable to bootstrap" says less
         raise
 
 
-class CutAtConnect(kafka_errors.KafkaConnectionError):  # type: ignore[misc]
+class Unreached(kafka_errors.KafkaConnectionError):  # type: ignore[misc]
+    """A broker cannot be reached: which one, and why, in the system's words."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class CutAtConnect(Unreached):
     """A broker ended the first connection before it had answered.
 
     Args:
@@ -76,8 +95,9 @@ class CutAtConnect(kafka_errors.KafkaConnectionError):  # type: ignore[misc]
 class _Connections(KafkaConnectionManager):  # type: ignore[misc]
     """Remembers which server of `bootstrap.servers` has refused, and does not ask it again."""
 
-    def __init__(self, net: NetworkSelector, **configs: Any) -> None:
+    def __init__(self, net: NetworkSelector, failed: Callable[[str], None], **configs: Any) -> None:
         super().__init__(net, **configs)
+        self._failed = failed
         self._refused: dict[str, BaseException] = {}
 
     def get_connection(self, node_id: Any, *args: Any, **options: Any) -> KafkaConnection:
@@ -94,7 +114,9 @@ class _Connections(KafkaConnectionManager):  # type: ignore[misc]
             transport = await super()._build_transport(node, timeout_at=timeout_at)
         except kafka_errors.KafkaConnectionError as error:
             # Brokers may advertise other names than `bootstrap.servers` does: say which it was.
-            raise kafka_errors.KafkaConnectionError(f"{node.host}:{node.port}: {error}") from error
+            reached = Unreached(f"{node.host}:{node.port}: {_reason(error)}")
+            self._failed(str(reached))
+            raise reached from error
         receive = transport._sock_recv
 
         def receive_before_the_end() -> tuple[bytes, Exception | None]:
@@ -110,7 +132,7 @@ class _Connections(KafkaConnectionManager):  # type: ignore[misc]
             self._refused[node_id] = error
         elif is_cut(error):
             node = self.cluster.broker_metadata(node_id)
-            cut = CutAtConnect(str(error), node.host, node.port)
+            cut = CutAtConnect(_reason(error), node.host, node.port)
             cut.__cause__ = error
             self._refused[node_id] = cut
 
@@ -152,7 +174,16 @@ def silent_endpoint(error: BaseException) -> TokenEndpointAway | None:
 def said_by(error: BaseException) -> str:
     """An error's text, with its class where the text does not name it."""
     text, name = str(error), type(error).__name__
-    return text if name in text or isinstance(error, ssl.SSLError) else f"{name}: {text}"
+    is_plain = name in text or isinstance(error, (ssl.SSLError, Unreached))
+    return text if is_plain else f"{name}: {text}"
+
+
+def _reason(error: BaseException) -> str:
+    """Why there is no connection, without kafka-python's classes and numbers."""
+    text = str(error.args[0] if error.args else error)
+    number = _NUMBER.fullmatch(text)
+    text = os.strerror(int(number[1])) if number else _IN_PLAIN.get(text, text)
+    return text[:1].lower() + text[1:]
 
 
 def _of_tls(error: ssl.SSLError) -> Cause | None:

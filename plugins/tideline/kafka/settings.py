@@ -247,6 +247,11 @@ class KafkaSettings:
         return refused(self.connection, f"extra {name}", actual, allowed)
 
     @property
+    def servers(self) -> str:
+        """The `bootstrap.servers`."""
+        return str(self.properties["bootstrap.servers"])
+
+    @property
     def protocol(self) -> str:
         """The `security.protocol`."""
         return str(self.properties.get("security.protocol", "PLAINTEXT"))

@@ -230,7 +230,7 @@ def answer_of(run: RunContext, job: DecodeJob | FoldJob, kind: type[Derived]) ->
     """
     result, failure = hand_over(run, job, kind)
     if result is None:
-        raise failure or ServiceAway("the Spark application left no result")
+        raise failure or ServiceAway("the Spark application ended without a result")
     if result.error is not None:
         raise reported_error(result.error)(result.message)
     if failure is not None:  # its word is no proof: it has not ended well
@@ -269,7 +269,7 @@ def submit(run: RunContext, job: SparkJob) -> SparkResult:
         raise failure
     if result is None:
         raise ServiceAway(
-            f"plan {job.plan_id}: Spark ended well and did not say what it wrote; nothing was"
+            f"plan {job.plan_id}: Spark succeeded, but did not report what it wrote; nothing was"
             " committed, run again"
         )
     return result

@@ -148,7 +148,7 @@ def give_up_backfill(run: RunContext, record: RunRecord, reasons: list[str]) -> 
         )
 
     run.ledger.update(close)
-    log.warning("plan %s is closed: the same run is planned anew when asked again", plan.plan_id)
+    log.warning("plan %s is closed: run again, the same run makes a new plan", plan.plan_id)
 
 
 def commit_group_offsets(run: RunContext) -> None:

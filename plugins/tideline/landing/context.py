@@ -137,8 +137,8 @@ class RunContext:
         record = self.ledger.find_run(self.run_id, state)
         if record is not None and record.request_digest != self.request.digest:
             raise RequestConflict(
-                f"run id {self.run_id} stands for another request (lane {record.lane}) already;"
-                " give the new request a run id of its own",
+                f"run id {self.run_id} belongs to another request already (lane {record.lane});"
+                " give the new request another run id",
                 run_id=self.run_id,
             )
         return record
@@ -155,9 +155,9 @@ class RunContext:
         """
         state, record = self.snapshot()
         if record is None or record.status == "proposed":
-            raise self._without_plan("it has no plan: none is frozen, or it was closed meanwhile")
+            raise self._without_plan("the run has no plan: none is frozen, or it was closed")
         if record.is_to_replan:
-            raise self._without_plan(f"its plan was closed: {record.superseded_by}")
+            raise self._without_plan(f"the run's plan was closed: {record.superseded_by}")
         if record.status == "superseded":
             log.info("run %s was superseded by %s", self.run_id, record.superseded_by)
         return state, record, record.plan if record.is_to_execute else None
@@ -165,8 +165,8 @@ class RunContext:
     def _without_plan(self, why: str) -> Halted:
         return Halted(
             f"run {self.run_id}: {why}. Nothing was landed here. Next: clear the run from"
-            " plan_offset_ranges on, or give the same"
-            f" tideline run --run-id {self.run_id} again: it is planned anew",
+            " plan_offset_ranges on, or repeat the same"
+            f" tideline run --run-id {self.run_id}: the run makes a new plan",
             run_id=self.run_id,
         )
 

@@ -87,11 +87,13 @@ def halt(run: RunContext, incidents: Iterable[Incident]) -> NoReturn:
             affected = affected_versions(run.ledger.closed_runs(), incident)
         texts.append(f"{incident}{affected_text(incident, affected)} {how_to_decide(incident)}")
     if len(halting) > _SHOWN:
-        texts.append(f"and {len(halting) - _SHOWN} more: tideline incident FILE lists them")
+        texts.append(f"and {len(halting) - _SHOWN} more: tideline incident FILE lists all")
     if run.can_ask and any(i.finding.executable for i in halting):
         texts.append("In Airflow: decide on the Dag's tab Stream, or trigger tideline_resolve.")
     if len(grouped(halting)) < len(halting):
-        texts.append("One command answers those that are alike: tideline incident FILE shows it.")
+        texts.append(
+            "One command decides about incidents that are alike: see tideline incident FILE."
+        )
     raise ResetDetected("\n".join(texts), incidents=halting)
 
 

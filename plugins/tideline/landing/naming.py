@@ -70,7 +70,7 @@ def _looked(
 ) -> tuple[NamedTable, ...]:
     """What became of each name, within some seconds: a client may hang where no limit helps."""
     found: dict[TableRole, NamedTable] = {}
-    missed = [f"it has not answered within {_MOST_SECONDS} s"]
+    missed = [f"the catalog has not answered within {_MOST_SECONDS} s"]
     try:
         catalog = connect()  # Airflow is asked for the connection by this thread alone
     except TidelineError as error:
@@ -115,7 +115,7 @@ def _named(catalog: CatalogPort, role: TableRole, name: str, uri: str, stream: s
         )
         return _found(role, name, uri, "catalog_missing_schema", text)
     if entry is None:
-        return _found(role, name, uri, "catalog_away", f"{name} was made, and is not there")
+        return _found(role, name, uri, "catalog_away", f"{name} was created, and cannot be found")
     if (wrong := judged(name, uri, entry)) is not None:
         return _found(role, name, uri, *wrong)
     table_id = None if entry.table_id is None else told(entry.table_id, 200)

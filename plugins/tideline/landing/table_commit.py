@@ -32,6 +32,7 @@ from tideline.model.offsets import CoordinateRange, PartitionIdentity
 from tideline.model.places import NOWHERE, Places
 from tideline.model.plan import BatchPlan, LandedRange, WrittenRows
 from tideline.model.run import RunRecord, TableCommit
+from tideline.model.wording import how_many
 from tideline.rules.replay import shorter_than_landed, unread, what_stays
 from tideline.table.port import TablePort
 from tideline.table.schema import TableChange
@@ -114,7 +115,8 @@ def _made(
     made = target.table.find_commit(change.commit_id, after_version, at)
     if made is None or made.token != change.token:
         return None
-    log.info("%s: %d rows, table version %d", change.commit_id, made.rows, made.version)
+    rows = f"{how_many(made.rows, 'row')}, " if made.rows else ""  # what it wrote, not took out
+    log.info("%s: %stable version %d", change.commit_id, rows, made.version)
     return made
 
 
@@ -122,8 +124,8 @@ def _refuse_fenced(target: Target, change: TableChange, at: int | None) -> None:
     newest = target.table.newest_token(change.app_id, at)
     if newest is not None and newest >= change.token:
         raise AttemptFenced(
-            f"{change.commit_id}: attempt {change.token} has committed nothing: the table holds"
-            f" token {newest} of a newer one; run again, the ledger knows what is done",
+            f"{change.commit_id}: attempt {change.token} has committed nothing: a newer attempt,"
+            f" {newest}, has written to the table; run again, the ledger knows what is done",
             commit_id=change.commit_id,
             token=change.token,
         )
@@ -255,8 +257,9 @@ def _refuse_copies(change: TableChange, read: Mapping[PartitionIdentity, LandedR
     copied = [held for held in read.values() if held.duplicates]
     if copied:
         raise VerificationFailed(
-            f"{change.commit_id}: Spark has written {sum(h.duplicates for h in copied)} rows too"
-            f" many, the first in partition {copied[0].identity.partition}; nothing was committed,"
+            f"{change.commit_id}: Spark has written"
+            f" {how_many(sum(h.duplicates for h in copied), 'row')} too many, the first in"
+            f" partition {copied[0].identity.partition}; nothing was committed,"
             " clear the task or run again",
             commit_id=change.commit_id,
         )

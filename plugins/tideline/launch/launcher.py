@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tideline.connections import find_connection
 from tideline.launch.connect import SparkConnect
 from tideline.launch.jvm import is_local, is_plain
-from tideline.launch.local_driver import LocalDriver
+from tideline.launch.local_driver import LocalDriver, planned_work
 from tideline.launch.submit import SparkSubmit, Submission, job_submission, site_properties
 from tideline.launch.target import connect_url, target_of
 from tideline.store.settings import StoreSettings
@@ -41,7 +41,7 @@ class Launcher:
         run_submission: Executes spark-submit, to its end; in a child process unless given.
         stop_submission: Ends what `run_submission` has started.
         store: How the object store is reached that holds the tables; None for file systems.
-        watcher: Is told how far a job of a local driver is; other ways of Spark do not tell.
+        watcher: Is told of each job, and of one of a local driver also how far it is.
     """
 
     def __init__(
@@ -61,11 +61,17 @@ class Launcher:
         self._stop: Callable[[], None] | None = None
 
     def submit(self, job_path: str) -> None:
-        """Run the application that a job file is for, to its end.
+        """Run the application that a job file is for, to its end."""
+        if self._watcher is None:
+            self._submit(job_path)
+            return
+        self._watcher.begin(*planned_work(job_path))
+        try:
+            self._submit(job_path)
+        finally:
+            self._watcher.end()
 
-        Raises:
-            ServiceAway: Spark could not be started or reached, or ended badly.
-        """
+    def _submit(self, job_path: str) -> None:
         connection_id = self._spark.connection
         connection = find_connection(connection_id)
         if connection is not None and (server := connect_url(connection_id, connection)):

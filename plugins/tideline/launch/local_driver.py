@@ -12,7 +12,8 @@ end.
     run     {"job_path": ..., "keep_seconds": 900}
     driver  accepted, then alive every few seconds, then done or failed
 
-With `"progress": true` in what the run says, the driver adds a line about it twice a second.
+With `"progress": true` in what the run says, the driver adds a line about it twice a second, which
+is empty until Spark has a job.
 """
 
 from __future__ import annotations
@@ -97,7 +98,6 @@ class LocalDriver:
             request: dict[str, Any] = {"job_path": job_path, "keep_seconds": keep_seconds}
             if self._watcher is not None:
                 request["progress"] = True
-                after.callback(self._watcher.end)
             self._run(address, start, request)
 
     def stop(self) -> None:
@@ -132,11 +132,9 @@ class LocalDriver:
         """All that the driver answered, and the end of its log."""
         with _connected(address, start) as (connection, found, output):
             self._connection = connection
-            log.info("the job goes to the Spark driver at %s", address)
+            log.debug("the job goes to the Spark driver at %s", address)
             if self._is_stopped:  # before there was something to shut down
                 return [], []
-            if self._watcher is not None:
-                self._watcher.begin(*_planned_work(request["job_path"]))
             answers = [line for line in _answers(connection, request) if not self._shows(line)]
             is_lost = answers[-1:] not in (["done"], ["failed"])
             if is_lost and not self._is_stopped:  # it was killed, or hangs
@@ -148,12 +146,16 @@ class LocalDriver:
         word, _, facts = line.partition(" ")
         if self._watcher is None or word != "progress":
             return False
-        told = json.loads(facts)
-        self._watcher.update(told["tasks"], told["of_tasks"], told["records"])
+        if told := json.loads(facts):
+            self._watcher.update(told["tasks"], told["of_tasks"], told["records"])
+        else:
+            self._watcher.stage("Spark is planning the job")
         return True
 
     def _start(self, address: Path, variables: Mapping[str, str], listener: socket.socket) -> None:
         """Start a driver that takes over a socket; clients may connect before it is ready."""
+        if self._watcher is not None:
+            self._watcher.stage("starting Spark")
         program = os.path.abspath(jobs_folder() / "local_driver.py")
         paths = [str(Path(__file__).parents[2]), variables.get("PYTHONPATH", "")]
         jars = [] if self._store is None else [self._store.kind]
@@ -178,7 +180,7 @@ class LocalDriver:
             os.close(output)
 
 
-def _planned_work(job_path: str) -> tuple[int, int]:
+def planned_work(job_path: str) -> tuple[int, int]:
     """How many ranges a job file reads, and how many offsets they have."""
     job: dict[str, Any] = json.loads(Path(job_path).read_text())
     ranges = job["plan"]["ranges"] if "plan" in job else job["ranges"]
@@ -242,7 +244,7 @@ def make_room(address: Path) -> None:
         longest = idle.pop(0)
         request = {"end": "jvm", "if_idle": True}
         if _asked(longest.address, request, _LEAVE_SECONDS):
-            log.info("a Spark driver that was idle for %d s has ended", longest.idle_seconds)
+            log.debug("a Spark driver that was idle for %d s has ended", longest.idle_seconds)
             count -= 1
 
 

@@ -10,41 +10,34 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import Timer
 from typing import TYPE_CHECKING
 
-from tideline.model.wording import duration_text
+from tideline.model.wording import duration_text, how_many
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
 log = logging.getLogger("tideline")
-_SAID_AFTER = 2.0
 
 
 @contextmanager
-def working(text: str) -> Iterator[None]:
-    """Show that work goes on, and for how long; without a terminal it is a line of the log."""
+def working(text: str = "") -> Iterator[ProgressLine | None]:
+    """Show that work is going on, and for how long.
+
+    Args:
+        text: What is done; without a terminal a line of the log. Empty where the log says it.
+
+    Yields:
+        The line of the terminal, which can show a job of Spark; None where there is no terminal.
+    """
     if not sys.stderr.isatty():
-        log.info("%s", text)
-        yield
+        if text:
+            log.info("%s", text)
+        yield None
         return
-    with _bar() as bar:
-        bar.add_task(text, total=None)
-        yield
-
-
-@contextmanager
-def waiting(what: str) -> Iterator[None]:
-    """Say on standard error what is waited for, once that has taken two seconds."""
-    said = Timer(_SAID_AFTER, lambda: print(f"waiting for {what}", file=sys.stderr, flush=True))
-    said.daemon = True
-    said.start()
-    try:
-        yield
-    finally:
-        said.cancel()
+    with ProgressLine(text or "at work") as line:
+        yield line
 
 
 @contextmanager
@@ -81,25 +74,44 @@ def _bar(console: Console | None = None) -> Progress:
 
 
 class ProgressLine:
-    """Shows a person how far a job of a local driver is; of `clock`, only differences count."""
+    """Shows a person that a command is at work, and how far its job of Spark is.
+
+    Args:
+        text: What is shown where Spark has no job.
+        console: Of a terminal; None means standard error.
+        clock: Only differences count.
+    """
 
     def __init__(
-        self, console: Console | None = None, clock: Callable[[], float] = time.monotonic
+        self,
+        text: str,
+        console: Console | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._console = console
+        self._text = text
         self._clock = clock
-        self._bar: Progress | None = None
+        self._bar = _bar(console)
+        self._task = self._bar.add_task(text, total=None)
         self._partitions = self._offsets = 0
         self._first: tuple[float, int] | None = None
 
+    def __enter__(self) -> ProgressLine:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()  # an empty line is left to whoever writes next
+
     def begin(self, partitions: int, offsets: int) -> None:
         """A job is handed over; Spark may have to start first."""
-        self.end()
         self._partitions, self._offsets = partitions, offsets
         self._first = None
-        self._bar = _bar(self._console)
-        self._bar.add_task("waiting for Spark", total=None)
-        self._bar.start()
+        self.stage("waiting for Spark")
+
+    def stage(self, text: str) -> None:
+        """Spark has come to this, and reads nothing yet."""
+        self._bar.reset(self._task, total=None, description=text)
+        self._bar.refresh()
 
     def update(self, tasks: int, of_tasks: int, records: int) -> None:
         """It is as far as this."""
@@ -108,17 +120,13 @@ class ProgressLine:
         seconds, more = now - self._first[0], records - self._first[1]
         rate = more / seconds if seconds > 0 and more else None
         text = progress_text(tasks, of_tasks, self._partitions, records, self._offsets, rate)
-        if self._bar is not None:
-            (task,) = self._bar.task_ids
-            self._bar.update(
-                task, description=text, total=self._offsets, completed=records, refresh=True
-            )
+        self._bar.update(
+            self._task, description=text, total=self._offsets, completed=records, refresh=True
+        )
 
     def end(self) -> None:
-        """Leave an empty line to whoever writes next."""
-        if self._bar is not None:
-            self._bar.stop()
-            self._bar = None
+        """The job has ended; the command goes on."""
+        self.stage(self._text)
 
 
 def progress_text(
@@ -130,8 +138,8 @@ def progress_text(
     has a record, so the time left is the longest that it can be at that rate: records in a second,
     None while it is unknown.
     """
-    what = "partitions" if of_tasks == partitions else "tasks"
-    text = f"{tasks:,} of {of_tasks:,} {what} done, {records:,} of {offsets:,} offsets read"
+    what = how_many(of_tasks, "partition" if of_tasks == partitions else "task")
+    text = f"{tasks:,} of {what} done, {records:,} of {how_many(offsets, 'offset')} read"
     if rate is None:
         return text
     left = max(0, offsets - records) / rate

@@ -199,7 +199,7 @@ class DeltaLedgerStore:
     def history(
         self, kind: str, key: str | None = None, at: Snapshot | None = None
     ) -> Iterator[HistoryEntry]:
-        """Closed records of a kind; one that stands there twice counts once.
+        """Closed records of a kind; one that is there twice counts once.
 
         Versions of before merged segments in a way that could leave every record twice.
         """

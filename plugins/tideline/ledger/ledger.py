@@ -21,6 +21,7 @@ from tideline.ledger.port import LedgerStore, Snapshot, retry_conflicts
 from tideline.ledger.snapshots import closed_entries, decode, encode, is_closed, with_head_kept
 from tideline.ledger.state import LedgerState
 from tideline.model.run import RunRecord
+from tideline.waits import waiting
 
 log = logging.getLogger("tideline")
 _TRIES = 30
@@ -91,7 +92,8 @@ class Ledger(LedgerHistory):
         return retry_conflicts(attempt, _TRIES)
 
     def _read(self) -> Snapshot:
-        self._known = self.store.read()
+        with waiting(f"the ledger {self.store.location}"):
+            self._known = self.store.read()
         return self._known
 
     def _try_update(self, change: Callable[[LedgerState], LedgerState]) -> LedgerState:

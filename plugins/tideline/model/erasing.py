@@ -16,6 +16,7 @@ from typing import Literal
 from tideline.model.maintenance import FileCount, TableRole
 from tideline.model.offsets import CoordinateRange, intersect
 from tideline.model.places import NOWHERE, Places
+from tideline.model.wording import how_many
 
 RAW_KEY = "raw key"
 """What stands for a column where the bytes of Kafka's key are meant."""
@@ -129,7 +130,7 @@ class Erasure:
             if self.status == "done"
             else f", files due to go at {self.due_at:%Y-%m-%d %H:%M} UTC"
         )
-        return f"{self.erasure_id}: {self.status}, {self.records} records{due}"
+        return f"{self.erasure_id}: {self.status}, {how_many(self.records, 'record')}{due}"
 
     def is_overdue(self, at: datetime) -> bool:
         """Whether files should be gone by then that are not."""

@@ -15,7 +15,7 @@ from typing import Literal
 from tideline.errors import BadInput, StreamFileError, TidelineError
 from tideline.model.offsets import CoordinateRange, Intervals, PlannedRange, TopicPartition, total
 from tideline.model.verdicts import VERDICTS, FindingClass, valid_choices
-from tideline.model.wording import first_few
+from tideline.model.wording import first_few, how_many
 from tideline.texts import told
 
 _LONGEST = 4_000
@@ -160,7 +160,7 @@ class Finding:
         """Offsets, at most how many records, and when they were written; empty where unknown."""
         if not self.intervals:
             return ""
-        text = f"{first_few(self.intervals)}: at most {self.offsets_at_stake} records"
+        text = f"{first_few(self.intervals)}: at most {how_many(total(self.intervals), 'record')}"
         if self.lost_from is not None or self.lost_until is not None:
             text += f", written{_when('after', self.lost_from)}{_when('before', self.lost_until)}"
         return text
@@ -331,13 +331,15 @@ def entries_for(error: TidelineError) -> tuple[str, ...]:
 
 
 def with_entries(error: TidelineError) -> str:
-    """The error's message, and a line that says where to read on.
-
-    Bad input has no such line: its message says all that the runbook could.
-    """
-    if type(error) in (BadInput, StreamFileError):
+    """The error's message, and a line that says where to read on if there is more to read."""
+    if not has_entry(error):
         return error.message
     return f"{error.message}\nrunbook: {help_on(*entries_for(error))}"
+
+
+def has_entry(error: TidelineError) -> bool:
+    """Whether the runbook says more than the message; of a mistyped flag or key it does not."""
+    return type(error) not in (BadInput, StreamFileError)
 
 
 def help_on(*entries: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from tideline.model.offsets import CoordinateRange
 from tideline.model.places import Places
-from tideline.model.wording import size_text
+from tideline.model.wording import how_many, size_text
 
 TableRole = str
 """Which of a stream's tables: raw, decoded, quarantine, current. Where several event types have a
@@ -138,7 +138,7 @@ class FileCount:
         return cls(len(every), sum(every))
 
     def __str__(self) -> str:
-        return f"{self.files:,} files ({size_text(self.bytes)})"
+        return f"{how_many(self.files, 'file')} ({size_text(self.bytes)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,7 @@ class TableUpkeep:
         """One line, for logs."""
         then = "" if self.after is None else f"; {self.after.active} after"
         if self.expired.rows:
-            then += f"; {self.expired.rows} quarantined rows removed"
+            then += f"; {how_many(self.expired.rows, 'quarantined row')} removed"
         return (
             f"{self.role} table {self.uri}: {self.before.active} before, {self.merged} merged into"
             f" {self.written}, {self.vacuumed} deleted{then}"

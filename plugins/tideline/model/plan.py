@@ -22,7 +22,7 @@ from tideline.model.offsets import (
 )
 from tideline.model.places import Places
 from tideline.model.request import Lane, RunRequest
-from tideline.model.wording import first_few
+from tideline.model.wording import first_few, how_many
 
 RunStatus = Literal["proposed", "planned", "done", "nothing_to_do", "superseded"]
 
@@ -240,12 +240,13 @@ class Mismatch:
     reasons: tuple[Gap, ...] = ()
 
     def __str__(self) -> str:
-        parts = [f"{self.planned}: {len(self.planned.offsets)} offsets planned, {self.rows} rows"]
+        planned = how_many(len(self.planned.offsets), "offset")
+        parts = [f"{self.planned}: {planned} planned, {how_many(self.rows, 'row')}"]
         if self.gaps:
             gaps = first_few(f"{g.offsets} ({REASONS[g.reason]})" for g in self.gaps)
             parts.append(f"no row for {gaps}")
         if self.duplicates:
-            parts.append(f"{self.duplicates} rows too many")
+            parts.append(f"{how_many(self.duplicates, 'row')} too many")
         return ", ".join(parts)
 
 

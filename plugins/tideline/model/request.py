@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from tideline.errors import BadInput
 from tideline.model.offsets import OffsetRange, PartitionIdentity, TopicPartition
-from tideline.model.wording import key_shown, reason_problem, shown
+from tideline.model.wording import how_many, key_shown, reason_problem, shown
 
 Lane = Literal["live", "backfill"]
 FORM = ("from", "to", "ranges", "plan_only", "reason")
@@ -257,7 +257,7 @@ def _read_ranges(value: Any) -> tuple[RequestedRange, ...]:
     if not isinstance(value, list) or not value:
         raise _refused("ranges", value, allowed)
     if len(value) > MOST_RANGES:
-        problem = f"got {len(value):,} ranges; allowed: {MOST_RANGES:,}"
+        problem = f"got {how_many(len(value), 'range')}; allowed: {MOST_RANGES:,}"
         raise BadInput(f"the run's request: ranges: {problem}", key="ranges")
     ranges = [_read_range(f"ranges[{number}]", item) for number, item in enumerate(value)]
     seen: set[TopicPartition] = set()

@@ -12,6 +12,7 @@ from tideline.model.offsets import PartitionIdentity, ReadRange
 from tideline.model.plan import BatchPlan, BatchProposal, RunStatus, VerifiedRange
 from tideline.model.request import Lane, RunRequest
 from tideline.model.timings import SparkTimes
+from tideline.model.wording import how_many
 
 _LABEL = re.compile(r"rewind-\d+ \(.*\)", re.DOTALL)
 """What `Rewind.label` makes, beside run ids, which stand in the same place."""
@@ -151,7 +152,7 @@ class Lost:
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.planned}: {self.rows} rows ({self.reason})"
+        return f"{self.planned}: {how_many(self.rows, 'row')} ({self.reason})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,5 +199,7 @@ class Rewind:
         return f"{self.rewind_id} ({self.reason})"
 
     def __str__(self) -> str:
-        state = "UNFINISHED" if self.finished_at is None else f"{self.rows} rows removed"
+        state = (
+            "UNFINISHED" if self.finished_at is None else f"{how_many(self.rows, 'row')} removed"
+        )
         return f"{self.rewind_id}: to run {self.to_run} by {self.by} ({self.reason}): {state}"

@@ -63,17 +63,17 @@ VERDICTS: dict[FindingClass, Verdict] = {
         " leader epoch still reaches its end",
         next_step="raise the retention or run more often, then decide",
         choices={
-            "accept_loss": "go on at the log start; the offsets below it are recorded as lost"
+            "accept_loss": "continue at the log start; the offsets below it are recorded as lost"
         },
     ),
     "truncation": Verdict(
         cause="the log was truncated; its old offsets may hold other records now",
         told_by="the known leader epoch ends below the position or below the high watermark"
-        " observed with it, or the leader does not know that epoch",
+        " observed with that epoch, or the leader does not know the epoch",
         next_step="look for unclean leader elections and replaced disks, then decide",
         choices={
-            "accept_loss": "go on at the truncation offset, in a new generation; landed rows"
-            " stay. Records past it that were not read are lost",
+            "accept_loss": "continue at the truncation offset, in a new generation; landed"
+            " rows stay. Unread records above that offset are lost",
             "restart": "read the whole log again, in a new generation; the old rows stay",
         },
     ),
@@ -118,21 +118,21 @@ VERDICTS: dict[FindingClass, Verdict] = {
         cause="offsets inside the range have no row, and no evidence explains it",
         told_by="the committed rows were counted, and where rows are missing the log holds records"
         " or can no longer be read",
-        next_step="clear ingest_ranges (or run the same run id again) to read the range once more;"
-        " if the rows are still missing, decide",
+        next_step="clear ingest_ranges (or run the same run id again) to read the range again;"
+        " if rows are still missing, decide",
         choices=_GAP_CHOICES,
     ),
     "unreadable_record": Verdict(
-        cause="Spark cannot read records, and fails at them again however often it tries",
+        cause="Spark cannot read some records, however often it tries",
         told_by="the ranges were read in halves until single offsets were left; each of them"
         " failed twice with an error that a record's content causes, such as a timestamp in"
         " nanoseconds or a damaged batch. A run names at most 1,000 offsets",
-        next_step="look at the offsets with another reader, mend the producer or the broker's disk,"
-        " then decide; clearing the halted run tries once more",
+        next_step="look at the offsets with another reader, repair the producer or the broker's"
+        " disk, then decide; clearing the halted run tries again",
         choices={
             "accept_loss": "the unreadable offsets are recorded as lost and never read again;"
             " everything around them is landed",
-            "retry": "read them once more; if they still cannot be read, a new incident is opened",
+            "retry": "read the records again; if that fails, a new incident is opened",
         },
     ),
     "table_changed": Verdict(
@@ -140,8 +140,8 @@ VERDICTS: dict[FindingClass, Verdict] = {
         told_by="the table's id and properties, and the metadata of every commit since the last"
         " known one",
         next_step="if the change was intended, approve it: rows that no run had verified yet are"
-        " landed again, and whoever erased them has to erase them once more; otherwise restore the"
-        " table and approve that, since a RESTORE is a change as well",
+        " landed again, so rows that somebody erased have to be erased again; otherwise restore the"
+        " table and approve the RESTORE, which is a change as well",
         choices={
             "approve": "accept the table as it is now; verified rows that it no longer holds are"
             " recorded as lost, or read again if an older ledger knows nothing of their removal"
@@ -151,68 +151,68 @@ VERDICTS: dict[FindingClass, Verdict] = {
         cause="the cluster refused to answer; that proves no loss, and trying again does not help",
         told_by="an error that is not transient, such as missing rights; it does not prove that a"
         " topic was deleted",
-        next_step="read the error and restore the rights; then the next run goes on by itself, or"
-        " asks about rows that were not verified: approve, and those that verify stay",
+        next_step="read the error and restore the rights; then the next run continues by itself, or"
+        " asks about unverified rows: approve, and the rows that verify stay",
         choices={
-            "approve": "leave the partition out of this run; its position stays. Unverified rows of"
-            " it go, unless the cluster answers by now and all of them verify"
+            "approve": "leave the partition out of this run; its position stays. Its unverified"
+            " rows are removed, unless the cluster answers by then and all of them verify"
         },
     ),
     "quarantine_share": Verdict(
-        cause="more records than the stream allows cannot be decoded; landing goes on",
+        cause="more records than the stream allows cannot be decoded; landing continues",
         told_by="the records at the plan's coordinates were decoded, and their errors counted;"
         " nothing was committed",
-        next_step="look at the classes; a mistake in a schema or in the stream file is mended"
+        next_step="look at the error classes; correct a mistake in a schema or in the stream file"
         " first, then decide",
         choices={
             "quarantine": "these records go into quarantine, and the others into the typed table;"
-            " what came later is judged anew",
-            "retry": "decode them once more, with the schemas and the stream file as they are now",
+            " later records are judged again",
+            "retry": "decode the records again, with the present schemas and stream file",
         },
     ),
     "schema_changed": Verdict(
-        cause="a schema does not fit the typed table; landing goes on",
-        told_by="the schema of newer records was held against the columns that the table has",
+        cause="a schema does not fit the typed table; landing continues",
+        told_by="the schema of newer records was compared with the table's columns",
         next_step="register a schema that fits or change `on_schema`, then decide",
         choices={
             "quarantine": "records with that schema go into quarantine; a redrive decodes them"
             " later",
-            "retry": "hold the schemas against the table once more",
+            "retry": "compare the schemas with the table again",
         },
     ),
     "expectation_failed": Verdict(
-        cause="rows fail an expectation that halts; landing goes on",
-        told_by="the rows were held against the conditions under `decode.expect`, and counted;"
+        cause="rows fail an expectation that halts; landing continues",
+        told_by="the rows were checked against the conditions under `decode.expect`, and counted;"
         " nothing was committed",
-        next_step="look at the records with `tideline explain`; mend the source, or the rule in the"
-        " stream file, then decide",
+        next_step="look at the records with `tideline explain`; correct the source, or the rule in"
+        " the stream file, then decide",
         choices={
             "quarantine": "records at these offsets that fail these rules go into quarantine, and"
-            " the others into the typed table; what came later, or fails another rule, is judged"
-            " anew; a redrive decodes them later",
-            "retry": "decode them once more, with the rules of the stream file as they are now",
+            " the others into the typed table; later records, and other rules, are judged again; a"
+            " redrive decodes the quarantined records later",
+            "retry": "decode the records again, with the present rules of the stream file",
         },
     ),
     "key_moved": Verdict(
-        cause="changes of one key stand in several partitions, so their offsets say no order;"
-        " landing and decoding go on",
-        told_by="the partition of each key's last change was held against that of its row",
+        cause="changes of one key are in several partitions, so their offsets have no order;"
+        " landing and decoding continue",
+        told_by="the partition of each key's last change was compared with that of the key's row",
         next_step="find out why the key moved: partitions were added, the key's schema has another"
         " id, another client writes; then decide",
         choices={
-            "by_time": "from now on the change with the later time of Kafka's counts, and the table"
-            " is folded anew in that order",
-            "retry": "look once more",
+            "by_time": "from now on the change with the later Kafka timestamp counts, and the"
+            " table is rebuilt in that order",
+            "retry": "check again",
         },
     ),
     "current_changed": Verdict(
-        cause="the current table is not as the last fold has left it; landing and decoding go on",
-        told_by="the rows of the buckets that a fold touches were summed up and held against the"
+        cause="the current table has changed since the last fold; landing and decoding continue",
+        told_by="the rows of the buckets that a fold touches were summed up and compared with the"
         " ledger, before anything was written",
-        next_step="find out who has written to it; restore the table and run again, or decide",
+        next_step="find out who has written to the table; restore it and run again, or decide",
         choices={
-            "refold": "every bucket is folded anew from the typed table",
-            "retry": "look once more",
+            "refold": "every bucket is rebuilt from the typed table",
+            "retry": "check again",
         },
     ),
 }

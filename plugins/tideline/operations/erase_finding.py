@@ -44,7 +44,7 @@ from tideline.model.offsets import (
 )
 from tideline.model.places import NOWHERE, Places
 from tideline.model.plan import places_of
-from tideline.model.wording import did_you_mean, first_few, key_shown, said_by_system
+from tideline.model.wording import did_you_mean, first_few, how_many, key_shown, said_by_system
 from tideline.operations.erase_history import (
     COORDINATES,
     Histories,
@@ -230,12 +230,12 @@ def read_keys(path: Path) -> tuple[Key, ...]:
     if not columns or not lines:
         raise BadInput(f"{what}: got no key; allowed: a line of columns, then keys")
     if len({*columns}) < len(columns):
-        raise BadInput(f"{what}: a column stands there twice")
+        raise BadInput(f"{what}: a column is named twice")
     for number, line in enumerate(lines, 1):
         if len(line) != len(columns) or not all(line):
             raise BadInput(
-                f"{what}: key {number}: got {len(line)} values, or an empty one; allowed: one for"
-                f" each of the {len(columns)} columns"
+                f"{what}: key {number}: got {how_many(len(line), 'value')}, or an empty value;"
+                f" allowed: one value for each of {how_many(len(columns), 'column')}"
             )
     return tuple(dict(zip(columns, line, strict=True)) for line in lines)
 

@@ -42,7 +42,7 @@ from tideline.model.offsets import (
 )
 from tideline.model.places import NOWHERE
 from tideline.model.plan import places_of
-from tideline.model.wording import first_few, not_among, reason_problem
+from tideline.model.wording import first_few, how_many, not_among, reason_problem
 from tideline.operations.erase_finding import (
     AskedKeys,
     FoundRecords,
@@ -365,7 +365,7 @@ def erase(run: RunContext, tables: Tables, asked: EraseRequest) -> ErasePlan:
             return plan
         begun, hashes = plan.erasure, plan.found.hashes
         run.ledger.update(lambda state: state.with_erasure_begun(begun, hashes))
-        log.warning("%s: %d records", begun.erasure_id, begun.records)
+        log.warning("%s: %s", begun.erasure_id, how_many(begun.records, "record"))
         reach("erase:begun")
         return replace(plan, erasure=_go_on(run, tables, begun, held))
 
@@ -551,11 +551,14 @@ def _out_of(erasure: Erasure, table: MaintainedTablePort, version: int) -> Erasu
             f"{erasure.erasure_id}: {rows} rows stand in {table.uri} still, version {newest}; run"
             " tideline erase FILE again"
         )
+    rows = sum(t.rows for t in erasure.tables if t.uri == table.uri)
+    told = (erasure.erasure_id, how_many(rows, "row"), table.uri, version)
+    log.info("%s: removed %s from %s, table version %d", *told)
     return _with(erasure, table, version=version)
 
 
 def _with(erasure: Erasure, table: MaintainedTablePort, **done: Any) -> Erasure:
-    """The erasure with what was done to a table; one that was made since has nothing to tell."""
+    """The erasure with what was done to a table; a table that was created since has no entry."""
     known = next((t for t in erasure.tables if t.uri == table.uri), None)
     return erasure if known is None else erasure.with_table(replace(known, **done))
 

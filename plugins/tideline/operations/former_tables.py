@@ -89,7 +89,7 @@ def left_by_erasures(run: RunContext) -> tuple[str, ...]:
         held = table.landed(every, version) if version is not None else {}
         if rows := sum(part.rows for part in held.values()):
             found.append(
-                f"{rows} erased rows stand in {table.uri}, the {role} table of before: run"
+                f"{rows} erased rows are still in {table.uri}, the former {role} table: run"
                 " tideline erase FILE"
             )
     return tuple(found)

@@ -24,7 +24,7 @@ from tideline.model.head import KnownCommit
 from tideline.model.offsets import ReadRange
 from tideline.model.plan import ClusterRanges
 from tideline.model.run import Closing, Lost, Rewind
-from tideline.model.wording import first_few, reason_problem, shown
+from tideline.model.wording import first_few, how_many, reason_problem, shown
 from tideline.pipeline.decisions import take_decided_table
 from tideline.rules.replay import Obstacle
 from tideline.rules.rewind import (
@@ -90,8 +90,9 @@ def unavailable(rewind: Rewind) -> ReplayUnavailable:
     """The refusal, naming partition, offsets and rows that would be lost for good."""
     gone = [item for item in rewind.lost if item.rows]
     return ReplayUnavailable(
-        f"replay_unavailable: rewinding to run {rewind.to_run} would take away {rewind.rows} rows,"
-        f" {rewind.lost_rows} of which Kafka can no longer give back:"
+        f"replay_unavailable: rewinding to run {rewind.to_run} would remove"
+        f" {how_many(rewind.rows, 'row')}, {rewind.lost_rows} of which Kafka can no longer give"
+        " back:"
         f" {first_few(gone, 10, '; ')}. Nothing has moved. Choose a later run, or"
         " accept that these rows are lost for good (--accept-loss)",
         lost=gone,
@@ -238,7 +239,8 @@ def _record(run: RunContext, seen: LedgerState, rewind: Rewind) -> None:
         return state.with_rewind_begun(rewind, run.ledger.holder)
 
     run.ledger.update(begin)
-    log.warning("%s: to run %s, %d rows", rewind.rewind_id, rewind.to_run, rewind.rows)
+    rows = how_many(rewind.rows, "row")
+    log.warning("%s: to run %s: removing %s", rewind.rewind_id, rewind.to_run, rows)
 
 
 def _finish(run: RunContext, rewind: Rewind) -> Rewind:
@@ -279,7 +281,8 @@ def _finish(run: RunContext, rewind: Rewind) -> Rewind:
         return after.with_incidents_closed(ended)
 
     state = run.ledger.update(swap)
-    log.warning("%s is finished: %d runs undone", done.rewind_id, len(done.undone_runs))
+    undone = how_many(len(done.undone_runs), "run")
+    log.warning("%s is finished: %s undone", done.rewind_id, undone)
     reach("rewind:finished")
     commit_group_offsets(run)
     return done

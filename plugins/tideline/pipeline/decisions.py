@@ -65,7 +65,7 @@ def ledger_against_table(run: RunContext) -> Audit:
         basis = (state.head.coverage, state.runs, version)
         if basis == (after.head.coverage, after.runs, run.table.observe().version):
             return replace(result, table_version=version)
-    raise StreamBusy("runs close faster than the table can be read; audit again")
+    raise StreamBusy("runs close faster than the table can be read; audit again later")
 
 
 def rows_removed_by_others(run: RunContext, head: Head, version: int | None) -> Places:
@@ -85,9 +85,9 @@ def rows_removed_by_others(run: RunContext, head: Head, version: int | None) -> 
     if result.damaged:
         raise VerificationFailed(
             f"table {run.stream.table.uri}, version {version}: data files cannot be read:"
-            f" {first_few(result.damaged)}. Nothing was approved. Restore them; or take them out of"
-            " the table (delete them, then DeltaTable.repair() of deltalake): that is a finding of"
-            " its own",
+            f" {first_few(result.damaged)}. Nothing was approved. Restore them; or remove them"
+            " from the table (delete them, then DeltaTable.repair() of deltalake): that is a"
+            " finding of its own",
             damaged=[file.path for file in result.damaged],
         )
     missing = (

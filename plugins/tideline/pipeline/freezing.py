@@ -83,14 +83,14 @@ def freeze_backfill(
     if refuses(run, proposal):
         gone = "; ".join(map(str, proposal.gone))
         raise WindowUnavailable(
-            f"backfill {run.request}: gone from Kafka, and not in the table: {gone}."
+            f"backfill {run.request}: deleted from Kafka, and not in the table: {gone}."
             f" {_offer(proposal)}, or set on_reset.retention_loss: accept_loss to read what is"
             " there",
             gone=[str(g) for g in proposal.gone],
             ranges=_as_ranges(proposal),
         )
     left_out = tuple(
-        Notice("expired", g.topic, g.partition, f"gone from Kafka, left out: {g}")
+        Notice("expired", g.topic, g.partition, f"deleted from Kafka, left out: {g}")
         for g in proposal.gone
     )
     for notice in left_out:
@@ -192,8 +192,8 @@ def _is_unheard(finding: Finding, observation: Observation) -> bool:
 def _why_vanished(run: RunContext, incident: Incident) -> str:
     if is_set_aside(incident, run.stream.kafka):
         return (
-            f"its topic is no longer followed since run {run.run_id}; its position stays, and what"
-            " still differs when the topic is put back is found again"
+            f"the topic is no longer followed since run {run.run_id}; the position stays, and any"
+            " difference is found again when the topic is added again"
         )
     return f"no longer found by run {run.run_id}"
 
@@ -230,5 +230,5 @@ def _as_ranges(proposal: BatchProposal) -> list[dict[str, object]]:
 
 def _offer(proposal: BatchProposal) -> str:
     if not proposal.ranges:
-        return "Nothing of it is left to read. Choose a later window"
-    return f"Still there: ask for ranges={json.dumps(_as_ranges(proposal))}"
+        return "Nothing is left to read. Choose a later window"
+    return f"Still in Kafka: ask for ranges={json.dumps(_as_ranges(proposal))}"

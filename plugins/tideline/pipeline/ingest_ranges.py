@@ -96,7 +96,7 @@ def _ingest(
     if record.is_open and (proven := proven_commit(run, record, state.head)):
         held = state.incidents_of_plan(plan.plan_id)
         if _is_of_another_log(run, state, record):
-            log.info("no row of plan %s is to be verified, and its log has changed", plan.plan_id)
+            log.info("plan %s has no rows to verify, and its log has changed", plan.plan_id)
         elif not held or verified_after_all(run, state, record, proven, held) is not None:
             log.info("plan %s is in the table already, version %d", plan.plan_id, proven.version)
             return proven
@@ -157,7 +157,7 @@ def _unreadable_rest(
     commit = find_commit(run, record, state.head)
     if commit is None or not obstacles_to(run, plan.on_cluster):
         return None
-    log.warning("plan %s cannot be read again; what is left of it is verified", plan.plan_id)
+    log.warning("plan %s cannot be read again; its remaining rows are verified", plan.plan_id)
     return commit
 
 
@@ -183,7 +183,7 @@ def _read_and_land(
         if result.began_ms is not None and result.ended_ms is not None:
             change = replace(change, times=(asked_ms, result.began_ms, result.ended_ms))
         if refused := result.refused:
-            log.info("%d records of erased keys were not written", len(refused))
+            log.info("records of erased keys that were not written: %d", len(refused))
             run.ledger.update(lambda s: replace(s, erasing=s.erasing.refusing(refused)))
         written = run.table.written(change, result)
         reach("ingest:written")

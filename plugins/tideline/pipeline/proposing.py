@@ -144,7 +144,9 @@ def propose(
         if current is not None and current.status != "proposed":
             raise StreamBusy("another attempt of this run has frozen its plan meanwhile; run again")
         if made.head.parts_from(latest.head, since=state.head):
-            raise StreamBusy("another run looked at the logs meanwhile, before a cut; run again")
+            raise StreamBusy(
+                "another run observed the logs meanwhile, before a truncation; run again"
+            )
         if run.request.lane == "backfill" and not made.adopts:  # the live lane may move meanwhile
             return latest.with_run(record).with_head(latest.head.having_seen(made.head))
         if latest.head != state.head.having_seen(latest.head):

@@ -85,7 +85,7 @@ def recover(run: RunContext, state: LedgerState) -> LedgerState:
     if commit is not None and not foreign_changes(run, state, plan)[1]:
         verified = verified_after_all(run, state, left_open, commit, held)
     if commit is not None and verified is not None:
-        log.info("its rows are in the table: verified, nothing is read again")
+        log.info("the plan's rows are in the table and verified: nothing is read again")
         state = close_plan(run, state, left_open, plan, commit, verified)
         commit_group_offsets(run)
         run.recovered = run.ledger.find_run(left_open.run_id, state)
@@ -96,7 +96,9 @@ def recover(run: RunContext, state: LedgerState) -> LedgerState:
     is_read = commit is not None or is_rest
     gone = () if is_read else obstacles_to(run, plan.on_cluster)
     if gone:
-        log.warning("it can no longer be read and is superseded: %s", "; ".join(map(str, gone)))
+        log.warning(
+            "that plan can no longer be read and is superseded: %s", "; ".join(map(str, gone))
+        )
         return _supersede(run, left_open, plan)
     return _finish(run, left_open, plan)
 
@@ -237,7 +239,7 @@ def _supersede(run: RunContext, left_open: RunRecord, plan: BatchPlan) -> Ledger
 
 def _finish(run: RunContext, left_open: RunRecord, plan: BatchPlan) -> LedgerState:
     """This run executes the open plan instead of one of its own (R3)."""
-    log.info("this run finishes it")
+    log.info("this run finishes that plan")
     record = RunRecord(
         run_id=run.run_id,
         lane=run.request.lane,

@@ -69,7 +69,7 @@ def resolve_reset(run: RunContext) -> bool:
                 log.info("nothing to resolve")
             return bool(record.resolved)
         state, record = _resolve_found(run, state, record, granted)
-    raise ServiceAway("the log moves faster than decisions can be carried out; try again")
+    raise ServiceAway("the log changes faster than decisions can be carried out; try again")
 
 
 def _decided(run: RunContext, triage: Triage) -> tuple[Incident, ...]:
@@ -192,7 +192,7 @@ def _carry_out(
 def _refuse_landed(counted: LedgerState, latest: LedgerState) -> None:
     """A backfill that has advanced since gaps were counted may have filled them (R9)."""
     if counted.head.coverage != latest.head.coverage:
-        raise StreamBusy("a backfill advanced while a gap's loss was counted; run again")
+        raise StreamBusy("a backfill advanced while the loss was counted; run again")
 
 
 def _execute_all(
@@ -201,9 +201,9 @@ def _execute_all(
     head, closed = state.head, []
     amended: dict[str, RunRecord] = {}
     for incident in sorted(decided, key=lambda i: i.finding.kind not in VERIFIED_FIRST):
-        version, outcome = None, "its unverified rows are gone; the range is planned anew"
+        version, outcome = None, "the unverified rows are gone; a new plan reads the range again"
         if not incident.unverified:
-            outcome = "nothing of it is lost by now: other decisions of this run came first"
+            outcome = "nothing is lost: another decision of this run came first"
         is_gap = incident.finding.kind in GAP_CLASSES
         is_known = incident.finding.kind != "unknown"  # there is nothing to go on from
         if is_gap or (is_known and _is_seen(run, state, head, observation, incident)):
@@ -223,7 +223,7 @@ def _execute_all(
             rows = decide_unverified_rows(run, state, head, of_it, amended)
             head, version = rows.head, rows.removed_in_version or version
             if rows.amended is not None:
-                outcome = outcome if is_gap else "the cluster answers: its rows are verified"
+                outcome = outcome if is_gap else "the cluster answers: the rows are verified"
                 amended[rows.amended.run_id] = rows.amended
         closed.append(incident.closed(outcome, now(), removed_in_version=version))
     return _Executed(head, tuple(closed), amended)

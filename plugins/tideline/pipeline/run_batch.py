@@ -17,6 +17,7 @@ from tideline.model.decoding import Decoding
 from tideline.model.head import Head
 from tideline.model.incident import Incident
 from tideline.model.run import RunRecord
+from tideline.model.wording import how_many
 from tideline.pipeline.ingest_ranges import ingest_ranges
 from tideline.pipeline.resolve_reset import resolve_reset
 from tideline.pipeline.steps import (
@@ -62,7 +63,7 @@ def decode_batch(run: RunContext) -> None:
 
     log.info("decoding")
     if decode_rows(run) is not None:
-        log.info("verifying what was decoded")
+        log.info("verifying the decoded rows")
         run.decoded = verify_decoded(run)
 
 
@@ -79,7 +80,7 @@ def fold_batch(run: RunContext, asked: FoldRequest | None = None) -> None:
 
     log.info("folding")
     if fold_changes(run, asked) is not None:
-        log.info("verifying what was folded")
+        log.info("verifying the current table")
         run.folded = verify_current(run)
 
 
@@ -101,7 +102,8 @@ def land_batch(run: RunContext) -> RunRecord:
         if plan is None or not record.is_to_execute:
             return record
         partitions, offsets = len(plan.ranges), plan.estimated_records
-        log.info("ingesting %s offsets of %s partitions", f"{offsets:,}", partitions)
+        what = (how_many(offsets, "offset"), how_many(partitions, "partition"))
+        log.info("ingesting %s of %s", *what)
         ingest_ranges(run)
         log.info("verifying")
         verify_ranges(run)

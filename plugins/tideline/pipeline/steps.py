@@ -129,7 +129,7 @@ def verify_ranges(run: RunContext) -> tuple[TableCommit, tuple[VerifiedRange, ..
         _halt_if_changed(run, state, plan, table.version)
     if commit is None:
         raise AttemptFenced(
-            f"plan {plan.plan_id}: no commit of it in {run.stream.table.uri}; ingest it first",
+            f"plan {plan.plan_id} has no commit in {run.stream.table.uri}; run ingest_ranges first",
             plan_id=plan.plan_id,
         )
     counted = count_rows(run, record, plan.ranges, state.head, state.erasing, table.version)
@@ -142,7 +142,7 @@ def verify_ranges(run: RunContext) -> tuple[TableCommit, tuple[VerifiedRange, ..
     if counted.mismatches:
         _keep(run, state, record, counted.evidence)
         raise VerificationFailed(
-            f"table version {counted.version} is not what plan {plan.plan_id} says: "
+            f"table version {counted.version} does not match plan {plan.plan_id}: "
             + "; ".join(str(m) for m in counted.mismatches)
             + ". The position did not move",
             plan_id=plan.plan_id,
@@ -243,8 +243,8 @@ def advance_offsets(run: RunContext) -> RunRecord:
         _halt_if_changed(run, state, plan, table.version)
     if commit is None or commit != record.table_commit:
         raise BadInput(
-            f"plan {plan.plan_id}: its newest commit in {run.stream.table.uri} is not verified;"
-            " clear verify_ranges and what follows, or run the same run id again",
+            f"plan {plan.plan_id}: the newest commit in {run.stream.table.uri} is not verified;"
+            " clear verify_ranges and the tasks after it, or run the same run id again",
             plan_id=plan.plan_id,
         )
     # Since verifying, the live lane may have taken a newer epoch for known: ask once more (R7).
@@ -253,9 +253,9 @@ def advance_offsets(run: RunContext) -> RunRecord:
     state = close_plan(run, state, record, plan, commit, record.verified)
     commit_group_offsets(run)
     if (closed := run.record_in(state)) is None:
-        raise StreamBusy("the ledger was put back while this run advanced; run again")
+        raise StreamBusy("the ledger was restored while this run advanced; run again")
     name_tables(run, "raw")
-    landed = [f"{r.topic_partition}: {r.start_offset:,} -> {r.end_offset:,}" for r in plan.ranges]
+    landed = [f"{r.topic_partition}: {r.start_offset} -> {r.end_offset}" for r in plan.ranges]
     is_live = run.request.lane == "live"
     log.info("%s: %s", "next offsets" if is_live else "landed", first_few(landed))
     return closed

@@ -23,7 +23,7 @@ from tideline.model.places import Places
 from tideline.model.plan import BatchPlan, VerifiedRange
 from tideline.model.request import RunRequest
 from tideline.model.run import RunRecord, TableCommit
-from tideline.model.wording import first_few
+from tideline.model.wording import first_few, how_many
 from tideline.rules.advance import advance_head, having_seen
 from tideline.rules.rewind import layers
 from tideline.rules.taking_over import (
@@ -67,7 +67,7 @@ class Told:
     def __str__(self) -> str:
         by_key = first_few(dict.fromkeys(told.erasure_id for told in self.erased))
         return (
-            f"known again: {_shown(self.known)}; removed, and known no more: {_shown(self.removed)}"
+            f"restored to the ledger: {_shown(self.known)}; removed: {_shown(self.removed)}"
         ) + (f"; erased by key, and known again: {by_key}" if by_key else "")
 
 
@@ -234,4 +234,6 @@ def _verified(
 
 
 def _shown(ranges: Sequence[CoordinateRange]) -> str:
-    return f"{sum(len(r.offsets) for r in ranges)} offsets ({first_few(ranges) or 'none'})"
+    return (
+        f"{how_many(sum(len(r.offsets) for r in ranges), 'offset')} ({first_few(ranges) or 'none'})"
+    )

@@ -18,6 +18,7 @@ from typing import Any
 import httpx
 
 from tideline.registry.connecting import RegistrySettings
+from tideline.waits import waiting
 
 
 class AnswerTooLarge(Exception):
@@ -96,7 +97,8 @@ class Http:
         end.daemon = True
         end.start()
         try:
-            answer = self._answer(path, most_bytes, method, body)
+            with waiting(self._settings.url, self._seconds):
+                answer = self._answer(path, most_bytes, method, body)
         except httpx.TransportError:
             if not is_late.is_set():
                 raise

@@ -250,7 +250,7 @@ def new_places(before: Head, after: Head) -> tuple[Notice, ...]:
                 "new_topic" if is_new_topic else "new_partition",
                 position.topic,
                 position.partition,
-                f"followed from offset {position.next_offset} on",
+                f"followed from offset {position.next_offset}",
             )
         )
     return tuple(notices)

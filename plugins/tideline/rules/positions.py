@@ -184,7 +184,7 @@ def followed_otherwise(before: Head, after: Head, kafka: Kafka) -> tuple[Notice,
             topic,
             None,
             f"no longer followed: kafka.{key}; its rows stay, and so do its next offsets"
-            f" ({_places(positions[topic])}): landing goes on there when it is put back",
+            f" ({_places(positions[topic])}): landing continues there when it is added again",
         )
         for topic in after.set_aside
         if topic not in before.set_aside

@@ -218,9 +218,9 @@ def what_stays(lane: Lane, landed: Mapping[PartitionIdentity, LandedRange], *, c
     """
     nothing = "None of its rows is in the table"
     if rows := sum(held.rows for held in landed.values()):
-        nothing = f"The {rows} rows of it that are in the table stay as they are"
+        nothing = f"The {rows} rows of the plan in the table stay"
     if closed:
-        return f"{nothing}. Asked for again, the run is planned anew from what is left"
+        return f"{nothing}. Run again, the run makes a new plan of what is left"
     if rows:
         return nothing
     if lane == "backfill":

@@ -19,10 +19,10 @@ from tideline.model.observation import (
     TableObservation,
     TopicObservation,
 )
-from tideline.model.offsets import Beginning, Intervals, PartitionIdentity, intersect, union
+from tideline.model.offsets import Beginning, Intervals, PartitionIdentity, intersect, total, union
 from tideline.model.places import NOWHERE, Places
 from tideline.model.verdicts import GAP_CLASSES
-from tideline.model.wording import first_few
+from tideline.model.wording import first_few, how_many
 from tideline.rules.foreign_changes import vanished
 from tideline.rules.positions import log_start_of
 from tideline.rules.reset_detection import lost_to_retention
@@ -103,7 +103,7 @@ def _past_expired(head: Head, position: PartitionPosition, seen: PartitionObserv
     lost = lost_to_retention(position, start, head.landed)
     after = _with(head, position, position.moved(start, seen))
     return Effect(
-        after.without_rows(position.identity, lost), f"goes on at {start}; lost: {_shown(lost)}"
+        after.without_rows(position.identity, lost), f"continues at {start}; lost: {_shown(lost)}"
     )
 
 
@@ -134,7 +134,7 @@ def _past_cut(
     gone = ", ".join(str(r) for r in finding.intervals)
     return Effect(
         after.without_rows(moved.identity, lost),
-        f"goes on at {next_offset} in generation {generation}; the log no longer has"
+        f"continues at {next_offset} in generation {generation}; the log no longer has"
         f" {gone} of generation {position.generation}; landed rows stay"
         + (f"; deleted before they were read: {_shown(lost)}" if lost else ""),
     )
@@ -156,7 +156,7 @@ def _follow_topic(
     unread = ", ".join(f"{p.topic}-{p.partition} from {p.next_offset}" for p in positions)
     return Effect(
         replace(head.begun(_beginnings(new)), positions=_sorted((*kept, *new))),
-        f"goes on with topic id {topic.topic_id} from its log start; unread records of the old"
+        f"continues with topic id {topic.topic_id} from its log start; unread records of the old"
         f" topic id {positions[0].topic_id} are lost: {unread}",
     )
 
@@ -242,7 +242,7 @@ def accept_gap(head: Head, incident: Incident) -> Effect:
             if finding.kind == "unreadable_record"
             else head.unreadable,
         ),
-        f"lost: {first_few(finding.intervals)}: {finding.offsets_at_stake} offsets",
+        f"lost: {first_few(finding.intervals)}: {how_many(total(finding.intervals), 'offset')}",
     )
 
 
@@ -274,7 +274,7 @@ def take_table(
             given_up=tuple(sorted(map(str, given_up))),
         ),
         f"accepted the table at version {finding.table_version}; it no longer holds"
-        f" {removed.offsets} verified offsets",
+        f" {how_many(removed.offsets, 'verified offset')}",
     )
 
 

@@ -27,6 +27,7 @@ from tideline.model.offsets import (
 from tideline.model.places import NOWHERE, Places
 from tideline.model.plan import BatchPlan, LandedRange, Mismatch, VerifiedRange, places_of
 from tideline.model.verdicts import FindingClass
+from tideline.model.wording import how_many
 
 _BY_POLICY: dict[str, GapReason] = {
     "transactional": "transactional",
@@ -195,7 +196,7 @@ def _gap_finding(items: list[Mismatch], kind: FindingClass, gaps: list[Gap]) -> 
         kind=kind,
         expected=f"a row or a reason for each of the {sum(len(r.offsets) for r in planned)} offsets"
         f" of {shown}",
-        actual=f"{sum(item.rows for item in items)} rows; where they are missing:"
+        actual=f"{how_many(sum(item.rows for item in items), 'row')}; where they are missing:"
         f" {'; '.join(reasons)}",
         topic=planned[0].topic,
         topic_id=planned[0].topic_id,

@@ -173,19 +173,18 @@ def compile_plans(spark: SparkSession, *, for_offsets: int, is_wide: bool = Fals
 def report(
     context: SparkContext, group: str, send: Callable[[bytes], None], ended: threading.Event
 ) -> None:
-    """Send a line twice a second until the job has ended; a courtesy, so it never fails a job.
+    """Send a line twice a second until the job has ended; it never fails a job.
 
     Args:
         group: The job group of all that the job runs.
-        send: Takes a line: `progress` and JSON with `tasks`, `of_tasks` and `records`.
+        send: Takes a line: `progress` and JSON with `tasks`, `of_tasks` and `records`, or `{}`.
     """
     with suppress(OSError):  # the client is gone: others notice that
         while not ended.wait(_EVERY_SECONDS):
             found: dict[str, int] = {}
             with suppress(Exception):  # Spark has not noted a stage yet, or its JVM is gone
                 found = progress_of(context, group)
-            if found:
-                send(b"progress " + json.dumps(found).encode() + b"\n")
+            send(b"progress " + json.dumps(found).encode() + b"\n")
 
 
 def progress_of(context: SparkContext, group: str) -> dict[str, int]:

@@ -27,8 +27,8 @@ class CurrentTable(Section):
         ge=1,
         le=4096,
         strict=True,
-        description="Into how many parts the keys are spread; a fold writes those anew that its"
-        " changes touch. Fixed when the table is created.",
+        description="Number of buckets that the keys are spread over; a fold rewrites the buckets"
+        " that its changes touch. Fixed when the table is created.",
     )
 
 
@@ -88,8 +88,8 @@ class Current(Section):
     keep_deleted: bool = Field(
         True,
         strict=True,
-        description="Whether rows of keys that are gone stay. Otherwise they go once they are more"
-        " than a tenth of the rows; a change that comes below them later has all folded anew.",
+        description="Whether rows of deleted keys stay. Otherwise they are removed once they are"
+        " more than a tenth of the rows; an earlier change that arrives later rebuilds the table.",
     )
 
     @field_validator("key", "sequence_by")
@@ -97,7 +97,7 @@ class Current(Section):
     def _each_once(cls, value: list[str] | None) -> list[str] | None:
         # whatever their case: Delta and Spark take `a` and `A` for one column
         if value is not None and (twice := given_twice(map(without_case, value))):
-            raise ValueError(f"each column once; {twice[0]} stands there twice")
+            raise ValueError(f"each column once; {twice[0]} is named twice")
         return value
 
     @field_validator("every", mode="before")

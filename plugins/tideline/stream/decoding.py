@@ -110,7 +110,7 @@ def _fields_once(value: list[str | ListedField] | None) -> list[str | ListedFiel
         ("column", [without_case(f.column) for f in listed if f.column is not None]),
     ):
         if twice := given_twice(names):
-            raise ValueError(f"each {what} once; {twice[0]} stands there twice")
+            raise ValueError(f"each {what} once; {twice[0]} is named twice")
     return value
 
 
@@ -138,7 +138,7 @@ _MOST_RULES = 50
 
 def _names_once(rules: list[Expect]) -> list[Expect]:
     if twice := given_twice([rule.name for rule in rules]):
-        raise ValueError(f"each name once; {twice[0]} stands there twice")
+        raise ValueError(f"each name once; {twice[0]} is named twice")
     return rules
 
 
@@ -227,8 +227,8 @@ class Part(Section):
         True,
         strict=True,
         description="Whether Kafka Connect's and Debezium's logical types (connect.name in Avro)"
-        " become the columns that they stand for: dates, times, exact numbers. Columns that are"
-        " there keep their type.",
+        " become columns of their meaning: dates, times, exact numbers. Existing columns keep their"
+        " type.",
     )
     envelope: Literal["debezium"] | None = Field(
         None,
@@ -238,9 +238,9 @@ class Part(Section):
     unavailable_value: str | None = Field(
         None,
         min_length=1,
-        description="Debezium's unavailable.value.placeholder: the text that stands for a long"
-        " value which a change did not touch. Such a column is null, and unavailable_columns names"
-        " it."
+        description="Debezium's unavailable.value.placeholder: the text that Debezium"
+        " writes for a long value that a change did not touch. Such a column is null, and"
+        " unavailable_columns names the column."
         f" Default with an envelope: {PLACEHOLDER}; without one, no text is taken for it.",
     )
     null_values: list[NullValue] = Field(
@@ -288,7 +288,7 @@ class Part(Section):
     @classmethod
     def _types_once(cls, value: list[EventType] | None) -> list[EventType] | None:
         if twice := given_twice([one.type for one in value or ()]):
-            raise ValueError(f"each type once; {twice[0]} stands there twice")
+            raise ValueError(f"each type once; {twice[0]} is named twice")
         return value
 
     @property

@@ -22,8 +22,9 @@ WHEN: Mapping[When, str] = {
 }
 
 _NEW_TABLES = "two new addresses, of table and quarantine: all that is landed is decoded again"
-_AGAIN = "rows of before: tideline decode FILE --again"
-_MOVED = "tideline move-ledger FILE brings the ledger along; without it the next run halts"
+_AGAIN = "earlier rows: tideline decode FILE --again"
+_NEW_CURRENT = "choose another address for the current table: a new table is built there"
+_MOVED = "tideline move-ledger FILE moves the ledger as well; otherwise the next run halts"
 EFFECTS: Mapping[str, tuple[When, str]] = {
     "stream": ("refused", "another name is another stream: ledger and tables belong to this one"),
     "kafka.connection": ("next_run", "has to lead to the same cluster: cluster_changed halts"),
@@ -81,13 +82,13 @@ EFFECTS: Mapping[str, tuple[When, str]] = {
     ),
     "decode.transform": ("later_records", f"a clear runs the function as it is then. {_AGAIN}"),
     "decode": ("next_run", "everything that is landed is decoded, or nothing more is"),
-    "current.table.uri": ("next_run", "the table there is folded anew"),
-    "current.type": ("refused", "another address of the current table begins anew"),
-    "current.table.buckets": ("refused", "another address of the current table begins anew"),
-    "current.key": ("refused", "another address of the current table begins anew"),
-    "current.sequence_by": ("refused", "another address of the current table begins anew"),
+    "current.table.uri": ("next_run", "a new table is built there"),
+    "current.type": ("refused", _NEW_CURRENT),
+    "current.table.buckets": ("refused", _NEW_CURRENT),
+    "current.key": ("refused", _NEW_CURRENT),
+    "current.sequence_by": ("refused", _NEW_CURRENT),
     "current.keep_deleted": ("next_run", ""),
-    "current.deletes": ("next_run", "the current table is folded anew, once"),
+    "current.deletes": ("next_run", "the current table is rebuilt, once"),
     "current.every": ("next_run", ""),
     "current": ("next_run", "everything that is decoded is folded, or nothing more is"),
     "catalog": ("next_run", "a new name is made; the old one stays where it is"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -17,7 +17,13 @@ import yaml
 from tideline.documents import load
 from tideline.errors import BadInput, StreamFileError, UnreadableDocument
 from tideline.model.fleet import TopicList
-from tideline.model.wording import did_you_mean, first_few, said_by_system, shown
+from tideline.model.wording import (
+    did_you_mean,
+    first_few,
+    not_among,
+    said_by_system,
+    shown,
+)
 from tideline.stream.contents import FileContents, contents_of
 from tideline.stream.fleet import Fleet
 from tideline.stream.landing import Kafka
@@ -70,6 +76,40 @@ def stream_paths(folder: str | Path | None = None) -> list[Path]:
         ) from error
     every = [*found.glob("*.yaml"), *found.glob("*.yml")]
     return sorted(path for path in every if not path.name.startswith("."))  # as editors leave
+
+
+def files_in(given: Collection[str]) -> list[Path]:
+    """Stream files: those that are named, all of each folder that is; for nothing the streams'.
+
+    Raises:
+        BadInput: A folder has none, or cannot be listed.
+    """
+    found: list[Path] = []
+    for path in map(Path, given):
+        inside = stream_paths(path) if path.is_dir() else [path]
+        if not inside:
+            raise BadInput(f"{path}: no stream file in that folder; allowed: *.yaml, *.yml")
+        found += inside
+    return found if given else stream_paths()
+
+
+def file_in(folder: str | Path, name: str | None) -> Path:
+    """The file of a stream in a folder: of the stream with that name, or the folder's only file.
+
+    Raises:
+        BadInput: No stream has that name, or no name is given and there are several files.
+    """
+    files, problems = read_files(files_in([str(folder)]))
+    known = by_name(files, claimed_names(problems))
+    if name is not None and name in known:
+        return known[name].path
+    if name is None and len(files) + len(problems) == 1:
+        return (*files, *problems)[0]
+    broken = f"; refused files there: {len(problems)}" if problems else ""
+    if name is not None:
+        raise BadInput(f"--stream: {not_among(name, known)}{broken}")
+    few = first_few(known) or "none"
+    raise BadInput(f"{folder}: a folder; name one of its streams with --stream: {few}{broken}")
 
 
 Rank = tuple[bool, datetime, bool, Path]
@@ -284,7 +324,7 @@ def find_stream(name: str, folder: str | Path | None = None) -> Stream:
     found = by_name(files, claimed_names(problems)).get(name)
     if found is not None:
         return found.stream
-    broken = f"; {len(problems)} files there are refused" if problems else ""
+    broken = f"; refused files there: {len(problems)}" if problems else ""
     raise BadInput(
         f"stream: got {shown(name)}; allowed: the name of a stream of the streams folder, which a"
         f" file or a topic of a fleet has (a fleet's own name is none){broken}. `tideline status`"

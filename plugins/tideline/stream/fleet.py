@@ -64,7 +64,7 @@ class Fleet(Section):
     )
     names: dict[TopicName, MappedName] = Field(
         default_factory=dict,
-        description="What `{name}` stands for in the stream of a topic; by default the topic.",
+        description="The value of `{name}` in the stream of a topic; by default the topic.",
     )
     discover: str | None = Field(
         _FIRST_LOOK,
@@ -83,8 +83,8 @@ class Fleet(Section):
         4, ge=1, le=64, strict=True, description="How many topics a shard lands at once."
     )
     stream: Template = Field(
-        description="A stream file without topics. `{topic}` and `{name}` stand for a topic's, in"
-        " any text of it."
+        description="A stream file without topics. `{topic}` and `{name}` in its texts are replaced"
+        " by the topic's."
     )
     overrides: dict[TopicName, Template] = Field(
         default_factory=dict,

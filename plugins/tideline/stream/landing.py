@@ -67,8 +67,8 @@ class Kafka(Section):
     )
     topics: TopicNames = Field(
         default_factory=list,
-        description="Topics by name. Either this or topic_pattern. A topic that is taken out keeps"
-        " its rows and next offsets; landing goes on there when it is put back.",
+        description="Topics by name. Either this or topic_pattern. A topic that is removed keeps"
+        " its rows and next offsets; landing continues there when the topic is added again.",
     )
     topic_pattern: TopicPattern | None = Field(
         None, description="Regular expression that a topic's whole name matches."

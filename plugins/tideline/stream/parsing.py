@@ -60,7 +60,9 @@ class Problem:
     allowed: str
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {self.key}: got {self.value}; {self.allowed}"
+        is_told = self.value != _NOT_SHOWN or not self.allowed.startswith("unknown key")
+        got = f"got {self.value}; " if is_told else ""
+        return f"{self.file}:{self.line}: {self.key}: {got}{self.allowed}"
 
 
 @dataclass(frozen=True, slots=True)

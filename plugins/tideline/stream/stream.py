@@ -61,11 +61,11 @@ class Stream(Section):
     limits: Limits = Limits()
     on_reset: Policies = Field(
         OnReset(),
-        description="The policy for each class of findings: fail, ask a person (approve), or always"
-        " decide so. fail or approve alone stands for all classes.",
+        description="The policy for each class of findings: fail, ask a person (approve), or a"
+        " decision that is always taken. A single word, fail or approve, is for all classes.",
     )
     on_incident: Literal["halt", "proceed"] = Field(
-        "halt", description="With proceed, other partitions go on while an incident is open."
+        "halt", description="With proceed, other partitions continue while an incident is open."
     )
     gaps: Literal["explain", "refuse", "transactional", "compacted"] = Field(
         "explain",

@@ -198,7 +198,9 @@ def _refused_as_resolved(met: Any) -> str | None:
     """Why conditions cannot be used, by what Spark has made of them."""
     plan = met._jdf.queryExecution().analyzed()
     if not plan.deterministic():
-        return "it depends on chance or on Spark, and rows are made anew; allowed: columns' values"
+        return (
+            "it depends on chance or on Spark, and rows are decoded again; allowed: columns' values"
+        )
     if not plan.subqueriesAll().isEmpty():
         return "it asks other tables, which change; allowed: columns' values"
     if not plan.child().children().isEmpty():
@@ -219,7 +221,7 @@ def _refused_as_resolved(met: Any) -> str | None:
 def _is_unsteady(what: str) -> str:
     return (
         f"{what} says something else at another time, or to another Spark or user, and rows are"
-        " made anew; allowed: the column timestamp, Kafka's time of the record"
+        " decoded again; allowed: the column timestamp, Kafka's time of the record"
     )
 
 

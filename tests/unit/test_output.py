@@ -1,0 +1,116 @@
+"""What a person at a terminal sees: colours of states, whole words, commands with their file."""
+
+import io
+import re
+
+import pytest
+from rich.console import Console
+
+from tideline.cli.main import build_parser, main
+from tideline.cli.output import Output, grid, short_run
+
+COLUMNS = ("stream", "state", "lag", "oldest unread", "last run")
+ROWS = [
+    ["orders", "halted", "148,300", "2 h ago", "scheduled 2026-11-25 16:00"],
+    ["behind", "up to date", "0", None, None],
+]
+
+
+def shown(*lines, width=200, environ=None, file=None):
+    """What a terminal of that many columns gets."""
+    output = Output(False, file)
+    console = Console(
+        file=io.StringIO(), force_terminal=True, width=width, _environ=environ or {"TERM": "xterm"}
+    )
+    output._print(console, lines)
+    return console.file.getvalue()
+
+
+def plain(text):
+    return [line.rstrip() for line in re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines()]
+
+
+def test_states_have_colours_and_no_color_is_obeyed():
+    """Only words of a state: a stream may have the name of one."""
+    text = shown(grid(COLUMNS, ROWS), "NOT CLEAN: 3 rows", "clean: 4 rows", "cleaner")
+    coloured = re.findall(r"\x1b\[((?:1;)?3\d)m([\w ]+?)\x1b", text)
+    assert coloured == [
+        *(("1;31", "halted"), ("32", "up to date"), ("1;31", "NOT CLEAN"), ("32", "clean"))
+    ]
+    without = {"TERM": "xterm", "NO_COLOR": "1"}
+    assert not re.search(r"\x1b\[(?:1;)?3\d", shown(grid(COLUMNS, ROWS), environ=without))
+
+
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_words_stay_whole_at_any_width(width):
+    """A table that does not fit becomes a few lines for each row; a command is not wrapped."""
+    command = "Next: tideline resolve orders.yaml --incident incident-1 --choice accept_loss"
+    text = "; ".join(["the brokers have not answered within eight seconds"] * 3)
+    lines = plain(shown(grid(COLUMNS, ROWS), text, command, width=width))
+    assert command in lines
+    words = {*" ".join(lines).split()}
+    assert {"oldest", "unread", "scheduled", "2026-11-25", "answered", "148,300"} <= words
+    assert all(len(line) <= width for line in lines if line != command)
+    if width < 60:
+        assert lines[:3] == ["- stream         orders", *lines[1:3]]
+        assert "  state          halted" in lines
+
+
+def test_a_command_in_a_text_names_the_file():
+    text = "not folded yet: run tideline fold FILE first; FILE"
+    assert Output(False).filled(text) == text
+    filled = Output(False, "a.yaml --stream b").filled(text)
+    assert filled == "not folded yet: run tideline fold a.yaml --stream b first; FILE"
+
+
+def test_a_run_of_airflow_s_is_shown_by_its_kind_and_minute():
+    assert short_run("scheduled__2026-11-25T16:00:00+00:00") == "scheduled 2026-11-25 16:00"
+    assert short_run("mine") == "mine"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name in ("orders", "sales"):
+        (tmp_path / f"{name}.yaml").write_text(
+            f"stream: {name}\nkafka: {{topics: [{name}]}}\ntable: {{uri: {tmp_path}/lake/{name}}}\n"
+        )
+    return tmp_path
+
+
+def test_a_folder_is_taken_wherever_files_are(folder, capsys, monkeypatch):
+    assert main(["validate", str(folder)]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    monkeypatch.setenv("TIDELINE_STREAMS", str(folder))
+    assert main(["validate"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    assert main(["ledger", str(folder), "--stream", "sales"]) == 0
+    assert f"ledger {folder}/lake/sales.ledger" in capsys.readouterr().out
+    assert main(["ledger", str(folder), "--stream", "sale"]) == 2
+    assert "--stream: got 'sale', did you mean sales?" in capsys.readouterr().err
+    assert main(["ledger", str(folder)]) == 2
+    assert "name one of its streams with --stream: orders, sales" in capsys.readouterr().err
+    (folder / "sales.yaml").unlink()
+    assert main(["ledger", str(folder)]) == 0
+    (folder / "orders.yaml").unlink()
+    assert main(["validate", str(folder)]) == 2
+    assert "no stream file in that folder; allowed: *.yaml, *.yml" in capsys.readouterr().err
+
+
+def test_status_names_the_folder_that_it_reads(folder, capsys, monkeypatch):
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", '{"conn_type": "kafka"}')
+    monkeypatch.setenv("TIDELINE_STREAMS", str(folder))
+    for arguments in ([], [str(folder)]):
+        assert main(["status", *arguments]) == 0
+        assert capsys.readouterr().out.splitlines()[0] == f"streams of {folder}"
+    assert main(["status", str(folder / "orders.yaml")]) == 0
+    assert capsys.readouterr().out.startswith("stream ")
+    assert main(["status", "--json"]) == 0
+    assert capsys.readouterr().out.startswith("{")
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_help_fits_the_terminal(width, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(width))
+    lines = build_parser().format_help().splitlines()
+    assert max(map(len, lines)) <= width
+    assert any(line.split() == ["tideline", "run", "orders.yaml"] for line in lines) == (width < 73)
