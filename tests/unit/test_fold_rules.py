@@ -18,10 +18,22 @@ from tideline.folding.rules import (
     is_time,
     refused_changes,
     share_now,
+    unproven_since,
     wrong_deletes,
     wrong_key,
 )
-from tideline.model.current import BucketState, Deletes, Floor, Folding, Layout, Refusal
+from tideline.ledger.state import Control, LedgerState
+from tideline.model.current import (
+    BucketState,
+    Deletes,
+    Floor,
+    Folding,
+    FoldPlan,
+    FoldRecord,
+    Layout,
+    Refusal,
+)
+from tideline.model.head import Head
 from tideline.model.offsets import (
     CoordinateRange,
     Incarnations,
@@ -290,3 +302,47 @@ def test_a_compacted_topic_that_is_read_late(age, began, found):
     late = late_reads([planned], written, kept, first, NOON)
     assert [too_late for _, _, too_late in late] == found
     assert late_reads([planned], written, {}, first, NOON) == ()
+
+
+@pytest.mark.parametrize(
+    ("lost", "is_healed"),
+    [
+        (at(10, 20), True),
+        (at(40, 50), True),
+        (at(49, 51), False),
+        (at(80, 95), False),
+        (at(10, 20, partition=1), False),
+        (at(10, 20, generation=1), False),
+        (at(80, 95, topic_id=OTHER_ID), True),
+    ],
+)
+def test_a_sweep_heals_losses_of_before_its_snapshot(lost, is_healed):
+    """A loss may be accepted after the plan was frozen, and before it is closed."""
+    plan = FoldPlan(
+        plan_id="p",
+        run_id="sweeps",
+        frozen_at=NOON,
+        typed_table_id="t",
+        typed_version=1,
+        ranges=(),
+        again=(),
+        covered=(),
+        is_anew=False,
+        layout=Layout(("k",), 2),
+        columns=(),
+        has_unavailable=False,
+        has_truncates=True,
+        deletes=Deletes(tombstones=True),
+        eras=ORDER.ids,
+        order="offset",
+        barrier=None,
+        table_uri="/x",
+        floors=(Floor(ID, 0, 0, 50),),
+        is_sweep=True,
+    )
+    done = FoldRecord(plan, closed_at=NOON)
+    head = Head(accepted_loss=Places.of([lost]))
+    open_now = Folding(open=done)
+    state = LedgerState(1, Control("ledger", "orders"), head, folding=open_now)
+    after = state.with_fold_closed(done, 7, NOON)
+    assert (unproven_since(after.folding, head, NOON) is None) == is_healed

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from tideline.errors import StreamBusy
-from tideline.model.current import Folding, FoldRecord
+from tideline.model.current import Folding, FoldRecord, all_below
 from tideline.model.decoding import DecodeRecord, Decoding, WriterSchema
 from tideline.model.erasing import Erasing, Erasure, ToldErasure
 from tideline.model.head import Head
@@ -497,7 +497,9 @@ class LedgerState:
         outcome = f"run {done.plan.run_id} has folded"
         ended = [i.closed(outcome, now) for i in self.folding.incidents]
         closed, since = self.folding.closed(done, token), done.plan.unproven_since
-        healed = self.head.lost_deletes if done.plan.is_sweep else closed.healed
+        healed, plan = closed.healed, done.plan
+        if plan.is_sweep:  # losses may have come since the plan was frozen
+            healed = all_below(self.head.lost_deletes, plan.floors, plan.incarnations)
         return replace(
             self,
             folding=replace(closed, incidents=(), unproven_since=since, healed=healed),

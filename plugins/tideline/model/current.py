@@ -20,7 +20,13 @@ from typing import Literal
 
 from tideline.model.decoding import without_case
 from tideline.model.incident import Incident
-from tideline.model.offsets import CoordinateRange, Incarnations, PartitionIdentity, PlaceInLog
+from tideline.model.offsets import (
+    CoordinateRange,
+    Incarnations,
+    OffsetRange,
+    PartitionIdentity,
+    PlaceInLog,
+)
 from tideline.model.places import NOWHERE, Places
 
 Order = Literal["offset", "sequence", "time"]
@@ -248,6 +254,33 @@ def is_below(place: PlaceInLog, floors: Iterable[PlaceInLog], incarnations: Inca
     if mine is not None and theirs is not None and mine < theirs:
         return True
     return any(place.shares_log(floor) and place.is_before(floor) for floor in known)
+
+
+def all_below(places: Places, floors: Iterable[PlaceInLog], incarnations: Incarnations) -> Places:
+    """The part of `places` that `is_below` floors."""
+    known = tuple(floors)
+    return Places(
+        {
+            log: tuple(
+                replace(r, end_offset=end)
+                for r in ranges
+                if (end := _end_below(log, r, known, incarnations)) > r.start_offset
+            )
+            for log, ranges in places.items()
+        }
+    )
+
+
+def _end_below(
+    log: PartitionIdentity,
+    offsets: OffsetRange,
+    floors: tuple[PlaceInLog, ...],
+    incarnations: Incarnations,
+) -> int:
+    """Where the part of a log's offsets that is below floors ends; the start if nothing is."""
+    if is_below(log.at(offsets.end_offset - 1), floors, incarnations):
+        return offsets.end_offset
+    return next((f.offset for f in floors if f.identity == log), offsets.start_offset)
 
 
 ERA = "era"
