@@ -225,7 +225,7 @@ def test_a_window_is_landed_from_the_page(harness, client, stack, page):
     scenario = Backfilled.build(harness, client, "windows", 2)
     reader = Reader(page, stack.airflow.url)
     reader.open_stream("windows", ".*")
-    reader.click(reader.shown.get_by_role("link", name="Land a window again"))
+    reader.click(reader.shown.get_by_role("link", name="Backfill a window of time"))
     page.wait_for_url("**/dags/windows")
     reader.click(page.get_by_role("button", name="Trigger").first)
     page.get_by_role("dialog").wait_for()
