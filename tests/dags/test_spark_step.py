@@ -42,6 +42,8 @@ def test_a_driver_is_prepared_where_the_next_task_runs_on_the_same_machine(
 ):
     called = []
     monkeypatch.setenv("AIRFLOW__CORE__EXECUTOR", executor)
-    monkeypatch.setattr(step_operators.Launcher, "prepare", lambda launcher: called.append(launcher))
+    monkeypatch.setattr(
+        step_operators.Launcher, "prepare", lambda launcher: called.append(launcher)
+    )
     step_operators.prepare_spark(STREAM)
     assert len(called) == prepared
