@@ -165,6 +165,9 @@ class Driver:
                 if "status" in request:
                     connection.sendall(json.dumps(self._status()).encode() + b"\n")
                     return
+                if "job_path" not in request and "end" not in request:
+                    keep_seconds = request["keep_seconds"]  # a job comes soon
+                    return
                 if not self._jvm.is_alive or ("end" not in request and not self._jvm_answers()):
                     return  # unanswered, so the client starts another driver
                 if "if_idle" in request and self._jobs:

@@ -15,6 +15,7 @@ from tests.worlds.streams import folder_of, is_clean, table_rows
 from tideline.errors import ServiceAway
 from tideline.failpoints import SPARK_PLACES
 from tideline.launch import local_driver, runtime
+from tideline.launch.launcher import Launcher
 from tideline.launch.local_driver import make_room, warm_drivers
 
 
@@ -35,6 +36,36 @@ def test_a_driver_that_is_not_kept_leaves_nothing(harness, warm, sockets):
     harness.run(once, "one", None)
     assert len(table_rows(once)) == 100
     all_gone(sockets)
+
+
+def test_a_job_meets_the_driver_that_was_prepared(harness, warm, sockets):
+    """Prepared twice, it is one; a stream that keeps none gets none."""
+    Launcher(harness.stream(spark={"keep_warm_seconds": 0}).spark).prepare()
+    assert drivers(sockets) == []
+    for _ in range(2):
+        Launcher(warm.spark).prepare()
+    (prepared,) = drivers(sockets)
+    harness.run(warm, "one", None)
+    assert drivers(sockets) == [prepared]
+    assert len(table_rows(warm)) == 100
+
+
+def test_a_prepared_driver_without_a_job_ends(warm, sockets, monkeypatch):
+    monkeypatch.setattr(local_driver, "_PREPARED_SECONDS", 1)
+    Launcher(warm.spark).prepare()
+    assert len(drivers(sockets)) == 1
+    all_gone(sockets)
+
+
+def _refuses(address):
+    raise OSError(f"{address}: no space left")
+
+
+def test_a_driver_that_cannot_be_prepared_is_the_job_s_error(warm, sockets, monkeypatch):
+    """A preparation fails silently: the run says what is wrong once a job needs Spark."""
+    monkeypatch.setattr(local_driver, "_listening", _refuses)
+    Launcher(warm.spark).prepare()
+    assert drivers(sockets) == []
 
 
 def test_a_run_that_lands_loads_nothing_that_it_does_not_use(harness, warm, sockets):

@@ -16,6 +16,7 @@ from tideline.airflow.step_operators import (
     StreamOperator,
     airflow_run,
     plan_only,
+    prepare_spark,
     skip_tasks,
     translated_errors,
 )
@@ -79,6 +80,8 @@ class PlanOffsetRanges(PublishingOperator):
                 ranges = planned.ranges if planned is not None else ()
                 publish_unread(self.stream.stream, record)
                 tell_plan(record)
+                if ranges:
+                    prepare_spark(self.stream)
             shown = [str(item) for item in ranges]
             for text in shown:
                 self.log.info("%s", text)

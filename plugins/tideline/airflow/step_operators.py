@@ -14,6 +14,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, NoReturn
 
+from airflow.configuration import conf
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import Asset, BaseOperator
 from airflow.sdk.exceptions import (
@@ -105,6 +106,15 @@ def skip_tasks(task_ids: Iterable[str | tuple[str, int]]) -> NoReturn:
         DownstreamTasksSkipped: Always.
     """
     raise DownstreamTasksSkipped(tasks=list(task_ids))  # type: ignore[no-untyped-call]
+
+
+def prepare_spark(stream: Stream) -> None:
+    """Have this machine's Spark driver start now, where the task that needs Spark runs here too.
+
+    Only Airflow's `LocalExecutor` promises that: others may run the task on another machine.
+    """
+    if conf.get("core", "executor") == "LocalExecutor":
+        Launcher(stream.spark, store=find_store(stream)).prepare()
 
 
 def plan_only(context: Any) -> bool:

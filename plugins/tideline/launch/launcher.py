@@ -5,14 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import SubprocessError
 from typing import TYPE_CHECKING
 
 from tideline.connections import find_connection
+from tideline.errors import TidelineError
 from tideline.launch.connect import SparkConnect
 from tideline.launch.jvm import is_local, is_plain
 from tideline.launch.local_driver import LocalDriver, planned_work
 from tideline.launch.submit import SparkSubmit, Submission, job_submission, site_properties
-from tideline.launch.target import connect_url, target_of
+from tideline.launch.target import Target, connect_url, target_of
 from tideline.store.settings import StoreSettings
 from tideline.stream.landing import Spark
 
@@ -71,6 +73,28 @@ class Launcher:
         finally:
             self._watcher.end()
 
+    def prepare(self) -> None:
+        """Start this machine's warm driver for a job that comes soon, where one will be used.
+
+        A failure is left to `submit`, which meets the failure again and tells it.
+        """
+        connection_id = self._spark.connection
+        try:
+            connection = find_connection(connection_id)
+            if connection is not None and connect_url(connection_id, connection):
+                return
+            if (driver := self._driver(target_of(connection_id, connection))) is not None:
+                driver.prepare()
+        except (TidelineError, OSError, SubprocessError) as error:
+            log.debug("no Spark driver was prepared: %s", error)
+
+    def _driver(self, target: Target) -> LocalDriver | None:
+        """The warm driver of this machine, where the connection means it."""
+        if is_local(target.master) and is_plain():
+            keep_seconds = self._spark.keep_warm_seconds
+            return LocalDriver(target.master, keep_seconds, self._store, self._watcher)
+        return None
+
     def _submit(self, job_path: str) -> None:
         connection_id = self._spark.connection
         connection = find_connection(connection_id)
@@ -78,9 +102,7 @@ class Launcher:
             self._run(SparkConnect(server, connection.password, connection_id), job_path)
             return
         target = target_of(connection_id, connection)
-        if is_local(target.master) and is_plain():
-            keep_seconds = self._spark.keep_warm_seconds
-            driver = LocalDriver(target.master, keep_seconds, self._store, self._watcher)
+        if (driver := self._driver(target)) is not None:
             self._run(driver, job_path)
             return
         if not target.master.startswith("local"):

@@ -13,7 +13,7 @@ end.
     driver  accepted, then alive every few seconds, then done or failed
 
 With `"progress": true` in what the run says, the driver adds a line about it twice a second, which
-is empty until Spark has a job.
+is empty until Spark has a job. A request without a job only has the driver wait for one.
 """
 
 from __future__ import annotations
@@ -48,6 +48,8 @@ log = logging.getLogger("tideline")
 
 _Start = Callable[[socket.socket], None]
 """Starts a driver on a listening socket."""
+_PREPARED_SECONDS = 120
+"""A driver that was prepared ends if no job has come after so long."""
 _TRIES = 3
 """A driver that is about to end may have been found; the next one is new."""
 
@@ -82,14 +84,12 @@ class LocalDriver:
         Raises:
             ServiceAway: The driver could not be started, has ended meanwhile, or the job failed.
         """
-        base = base_command(find_java(), None if self._store is None else self._store.kind)
-        variables = _environment(self._store)
         shared = runtime.runtime_folder()
         keep_seconds = self._keep_seconds if shared else 0  # nobody else would find it
         with ExitStack() as after:
             folder = shared or Path(after.enter_context(runtime.folder_of_this_run()))
-            name = _name(self._master, base, variables) if keep_seconds else uuid.uuid4().hex[:16]
-            address = folder / f"{name}.socket"
+            variables = _environment(self._store)
+            address = folder / f"{self._name(variables, keep_seconds)}.socket"
             if not keep_seconds:
                 after.callback(runtime.remove, address)
             elif shared:
@@ -100,12 +100,36 @@ class LocalDriver:
                 request["progress"] = True
             self._run(address, start, request)
 
+    def prepare(self) -> None:
+        """Start the driver for a job that comes soon, unless a driver is there; wait for nothing.
+
+        Does nothing where no later process could find the driver.
+        """
+        folder = runtime.runtime_folder()
+        if folder is None or not self._keep_seconds:
+            return
+        variables = _environment(self._store)
+        address = folder / f"{self._name(variables, self._keep_seconds)}.socket"
+        if address.exists():
+            return
+        make_room(address)
+        with _connected(address, partial(self._start, address, variables)) as (driver, _, _):
+            request = {"keep_seconds": min(self._keep_seconds, _PREPARED_SECONDS)}
+            driver.sendall(json.dumps(request).encode() + b"\n")
+
     def stop(self) -> None:
         """Leave; the driver cancels the job. A signal handler may call this."""
         self._is_stopped = True
         if self._connection is not None:
             with suppress(OSError):
                 self._connection.shutdown(socket.SHUT_RDWR)
+
+    def _name(self, variables: Mapping[str, str], keep_seconds: int) -> str:
+        """Of the socket: what makes two drivers different, or nobody else's where none is kept."""
+        if not keep_seconds:
+            return uuid.uuid4().hex[:16]
+        kind = None if self._store is None else self._store.kind
+        return _name(self._master, base_command(find_java(), kind), variables)
 
     def _run(self, address: Path, start: _Start, request: Mapping[str, Any]) -> None:
         """Run a job in the driver at an address; another one is started if it dies at once."""
