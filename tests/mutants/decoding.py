@@ -340,8 +340,8 @@ MUTANTS = (
     ),
     Mutant(
         "decode: a lost row is no dropped tombstone (audit)",
-        "missing += _flaws(identity, subtract(unseen, union(tombstones, gone)))",
-        "pass",
+        "missing=_all_flaws(without_row(unseen, tombstones, gone)),",
+        "missing=(),",
         f"{PAIRS}::test_lost_rows_do_not_pass_for_tombstones",
     ),
     Mutant(
@@ -500,5 +500,12 @@ MUTANTS = (
         "value",
         "tests/unit/test_stream_files.py::test_one_address_of_two_may_be_named",
         within="_tables_beside_the_raw_one",
+    ),
+    Mutant(
+        "decode: others have not taken rows out of the raw table",
+        "if changes := foreign_changes(run, run.ledger.read())[1]:",
+        "if changes := ():",
+        "tests/steps/test_restored_tables.py"
+        "::test_nothing_is_decoded_of_a_raw_table_that_others_put_back",
     ),
 )

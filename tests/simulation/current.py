@@ -195,6 +195,8 @@ class Folder:
         if orphaned := self._orphaned(changes) - anew:
             return replace(report, anew=tuple(sorted(orphaned))), {}
         touched = {bucket_of(plan, c.key) for c in changes} | anew
+        if plan.is_drop:
+            touched = {*range(plan.layout.buckets)}
         if anew and not plan.is_anew:
             every = self._changes(self.job.every_file, plan.covered)
             changes = [c for c in changes if bucket_of(plan, c.key) not in anew]

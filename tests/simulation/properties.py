@@ -183,6 +183,8 @@ class Watch:
         known = state.decoding.known_tables
         if not known or {name: ids.get(name) for name in known} != known:
             return
+        if "typed_restored" in world.facts:
+            return
         open_now, landed = state.decoding.open, state.head.coverage
         under_way = Places.of((*open_now.plan.ranges, *open_now.plan.removes)) if open_now else {}
         erased = state.erasing.erased  # typed rows go first; and others may put raw ones back

@@ -11,6 +11,7 @@ from dataclasses import replace
 from tideline.decoding.rules import TypedTable, begins_anew, refusals, settles, strangers
 from tideline.errors import BadInput, DecodingHalted, ServiceAway
 from tideline.landing.context import RunContext, log, now
+from tideline.landing.proof import foreign_changes
 from tideline.ledger.state import LedgerState
 from tideline.model.decoding import QUARANTINE, DecodePlan, Decoding
 from tideline.model.head import KnownCommit
@@ -118,7 +119,8 @@ def raw_table(run: RunContext) -> TableObservation:
     """The raw table, if it is the one that the ledger knows.
 
     Raises:
-        DecodingHalted: It is another one: it may hold other rows at the same coordinates.
+        DecodingHalted: It is another one: it may hold other rows at the same coordinates. Or others
+            have taken rows away, and nobody has decided about it.
         ServiceAway: It is gone, or its store is away.
     """
     seen, uri = run.table.observe(), run.stream.table.uri
@@ -129,6 +131,11 @@ def raw_table(run: RunContext) -> TableObservation:
         raise DecodingHalted(
             f"table {uri} is another one: its id is {seen.table_id}, the ledger knows {known};"
             " nothing was decoded. Next: run the stream, which asks what to do about that table"
+        )
+    if changes := foreign_changes(run, run.ledger.read())[1]:
+        raise DecodingHalted(
+            f"table {uri}: {first_few(changes, 3, '; ')} Nothing was decoded: rows may be gone that"
+            " would count as decoded"
         )
     return seen
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import chain
 
@@ -15,8 +15,9 @@ from tideline.model.decoding import DecodeRecord
 from tideline.model.observation import TableObservation
 from tideline.model.offsets import CoordinateRange, PartitionIdentity
 from tideline.model.places import Places
-from tideline.model.plan import LandedRange
-from tideline.rules.audit import TypedAudit, audit_typed
+from tideline.model.plan import LandedRange, places_of
+from tideline.model.wording import first_few, how_many
+from tideline.rules.audit import TypedAudit, audit_typed, without_row
 from tideline.rules.maintenance import still_expired
 from tideline.table.port import TablePort
 
@@ -54,6 +55,54 @@ def typed_against_raw(run: RunContext) -> TypedAudit | None:
         if (after.decoding, after.head.coverage) == (decoding, state.head.coverage):
             return found
     raise StreamBusy("decodings close faster than the tables can be read; audit again")
+
+
+def refuse_lacking(
+    run: RunContext, ranges: Iterable[CoordinateRange], why: str, at: int | None = None
+) -> None:
+    """Make sure that what is decoded still has its rows, before somebody builds on the typed table.
+
+    Another program may have put an older version back, or deleted rows. Coordinates are counted as
+    after each decoding: by statistics where these prove what a file holds.
+
+    Args:
+        ranges: Decoded coordinates.
+        why: What was not done, for the message.
+        at: The version of the stream's typed table that is read; None for the newest.
+
+    Raises:
+        VerificationFailed: A decoded record has no row; names the tables and the offsets.
+        ServiceAway: A table is gone, or its store is away.
+    """
+    assert run.typed is not None
+    assert run.stream.decode is not None
+    state = run.ledger.read()
+    under_way = () if state.decoding.open is None else state.decoding.open.plan.ranges
+    wanted = (Places.of(ranges) - Places.of(under_way)).ranges()
+    if not wanted:
+        return
+    landed, raw = _landed(run.table, run.stream.table.uri, wanted)
+    left, there = places_of(landed) & Places.of(wanted), list[str]()
+    for table in run.typed.tables:
+        version = at if table is run.source and at is not None else table.observe().version
+        if not left or version is None:
+            continue
+        left = without_row(left, places_of(table.landed(left.ranges(), version)))
+        there.append(f"table {table.uri}, version {version}")
+    if left:
+        left = without_row(left, let_go(run, state))
+    if left and run.stream.decode.tombstones == "drop":
+        assert raw.version is not None
+        left = without_row(left, run.table.valueless(left.ranges(), raw.version))
+    if left:
+        lacking = left.ranges(state.head.topic_names)
+        raise VerificationFailed(
+            f"stream {run.stream.stream}: {how_many(left.offsets, 'decoded record')} stand in no"
+            f" row of {'; '.join(there)}: {first_few(lacking)}. Another program has removed them,"
+            f" or has put an older version back. {why}. Next: restore the table, or"
+            " tideline decode FILE --again; then run again",
+            lacking=[str(r) for r in lacking],
+        )
 
 
 def let_go(run: RunContext, state: LedgerState) -> Places:

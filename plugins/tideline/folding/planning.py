@@ -27,7 +27,7 @@ from tideline.folding.rules import (
     wrong_key,
     wrong_sequence,
 )
-from tideline.folding.tables import begins_anew, section, table_of
+from tideline.folding.tables import begins_anew, section, table_of, taken_by_others
 from tideline.landing.context import RunContext, log, now
 from tideline.ledger.state import LedgerState
 from tideline.model.current import (
@@ -74,6 +74,7 @@ def plan_fold(
     if layout is None:
         return None
     is_new = begins_anew(run, state, layout)
+    is_taken = not is_new and _is_taken(run, state)
     if is_new:
         folding = folding.of_new_table()
     work = due(decoding, folding, topic)
@@ -92,7 +93,7 @@ def plan_fold(
         floors = ()
     # values of before a sweep end with it, as they do in a fold anew
     is_anew |= floors != folding.floors and (not sweep or _has_unavailable(run))
-    is_due = work.is_anything and (before or is_time(work, folding, every))
+    is_due = is_taken or (work.is_anything and (before or is_time(work, folding, every)))
     if not (is_anew or is_due or sweep):
         return None
     if not decoding.coverage and not work.again:
@@ -100,13 +101,20 @@ def plan_fold(
     drops: tuple[Floor, ...] = () if is_anew else folding.drops
     if not section(run).keep_deleted:
         drops = drops_of(folding, order, is_anew=is_anew)
-    is_drop = drops != folding.drops
+    is_drop = drops != folding.drops or is_taken
     folding = replace(folding, floors=floors, order=order, drops=drops)
     folding = replace(folding, deletes=deletes)
     plan = _plan(run, state, folding, layout, work, is_anew=is_anew)
     if sweep:  # which heals
         plan = replace(plan, unproven_since=None)
     return replace(plan, is_sweep=bool(sweep), is_drop=is_drop, sums=SUMS)
+
+
+def _is_taken(run: RunContext, state: LedgerState) -> bool:
+    """Whether every bucket has to be summed, as others may have put older rows back."""
+    if taken := taken_by_others(run, state):
+        log.warning("the current table is summed as a whole: %s", taken)
+    return bool(taken)
 
 
 def _reasons_for_all(

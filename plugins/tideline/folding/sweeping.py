@@ -14,13 +14,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass
 from datetime import UTC, datetime, timedelta
 
-from tideline.decoding.verifying import let_go
+from tideline.decoding.verifying import let_go, refuse_lacking
 from tideline.errors import BadInput, ServiceAway
 from tideline.folding.execution import execute
 from tideline.folding.planning import plan_fold, plan_look
 from tideline.folding.rules import due, newest_logs
 from tideline.folding.steps import verify_current
-from tideline.folding.tables import table_of
+from tideline.folding.tables import refuse_taken, table_of
 from tideline.landing.context import RunContext
 from tideline.model.current import Floor, FoldRecord
 from tideline.model.offsets import (
@@ -93,6 +93,8 @@ def find_ghosts(run: RunContext) -> Ghosts:
         raise BadInput(
             f"stream {name}: some changes are not folded yet: run tideline fold FILE first"
         )
+    refuse_taken(run, state)
+    refuse_lacking(run, plan.covered, "Nothing was swept")
     logs = newest_logs(state.decoding.coverage, plan.incarnations)
     topic_id = logs[0].topic_id
     snapshot = _snapshot(run, topic_id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from tideline.decoding import rules
 from tideline.decoding.rules import TypedTable
@@ -11,7 +12,10 @@ from tideline.folding.rules import layout_text
 from tideline.landing.context import RunContext, log, now
 from tideline.ledger.state import LedgerState
 from tideline.model.current import BUCKET, Layout
+from tideline.model.head import KnownCommit
 from tideline.model.incident import Finding
+from tideline.model.observation import TableObservation
+from tideline.rules.foreign_changes import changes_by_others
 from tideline.stream.current import Current
 from tideline.table.port import TablePort
 from tideline.table.schema import COMPACTION_ID, PartitionFiles, is_fence
@@ -65,6 +69,63 @@ def begins_anew(run: RunContext, state: LedgerState, layout: Layout) -> bool:
     return bool(forgotten)
 
 
+def taken_by_others(run: RunContext, state: LedgerState) -> str | None:
+    """What others did to the table since the last fold that takes rows away, in words; or None.
+
+    Sums tell of buckets that a fold touches, and the log of those whose number of rows is another
+    one. A version that somebody has put back may have as many rows.
+
+    Raises:
+        ServiceAway: The store is away.
+    """
+    if (known := state.folding.known) is None:
+        return None
+    seen = table_of(run).observe(known.version - 1)
+    is_same = seen.version is not None and str(seen.table_id) == state.folding.table_id
+    return taken_since(seen, known) if is_same else None  # another one is told elsewhere
+
+
+def refuse_taken(run: RunContext, state: LedgerState) -> None:
+    """Make sure that the table is as the last fold has left it, before somebody reads its rows.
+
+    Raises:
+        BadInput: Others have taken rows away since.
+    """
+    if taken := taken_by_others(run, state):
+        raise BadInput(
+            f"stream {run.stream.stream}: current table {section(run).table.uri}: {taken}. Next:"
+            " tideline fold FILE, which sums every bucket"
+        )
+
+
+def taken_since(seen: TableObservation, known: KnownCommit) -> str | None:
+    """The same of a table that was looked at, with its commits from a known one on."""
+    found = changes_by_others(seen, known.version, str(seen.ledger_id), (known,))
+    return next((f"{f.detail} since version {known.version}: {f.actual}" for f in found), None)
+
+
+def note_standing(run: RunContext) -> None:
+    """Note the table's newest commit, if it is this ledger's: what stands there is as it was left.
+
+    Args:
+        run: This run, with the decoder's lease.
+    """
+    newest = table_of(run).observe().version
+    if newest is None or run.ledger.read().folding.known is None:
+        return
+    made = commit_in(seen_from(run, newest), newest, run.run_id)
+    if made is not None:
+        run.ledger.update(lambda s: replace(s, folding=replace(s.folding, known=made)))
+
+
+def commit_in(seen: TableObservation, version: int, run_id: str) -> KnownCommit | None:
+    """This ledger's commit that made a version, of a table with its commits from there on."""
+    for made in seen.newer[:1]:
+        if made.version == version and made.ledger_id == seen.ledger_id and made.token is not None:
+            return KnownCommit(version, made.token, str(made.commit_id), run_id)
+    return None
+
+
 def _refusal(
     run: RunContext,
     state: LedgerState,
@@ -100,11 +161,22 @@ def standing(run: RunContext) -> tuple[int, int]:
     Raises:
         ServiceAway: It is gone.
     """
-    seen = table_of(run).observe()
+    seen = seen_from(run, None)
+    assert seen.version is not None
+    return seen.version, seen.token or 0
+
+
+def seen_from(run: RunContext, version: int | None) -> TableObservation:
+    """The current table, with its commits from a version on (inclusive); None lists none.
+
+    Raises:
+        ServiceAway: It is gone.
+    """
+    seen = table_of(run).observe(None if version is None else version - 1)
     if seen.version is None:
         uri = section(run).table.uri
         raise ServiceAway(f"table {uri} is gone: nothing moved, restore it, then run again")
-    return seen.version, seen.token or 0
+    return seen
 
 
 def files_by_bucket(run: RunContext, version: int) -> dict[int, PartitionFiles]:

@@ -19,6 +19,7 @@ from datetime import datetime
 from typing import Literal
 
 from tideline.model.decoding import without_case
+from tideline.model.head import KnownCommit
 from tideline.model.incident import Incident
 from tideline.model.offsets import (
     CoordinateRange,
@@ -165,7 +166,8 @@ class FoldPlan:
         is_sweep: Whether these are new, and rows below them go.
         sequence: What orders a key's changes before their coordinates do, if anything does.
         drops: Deleted rows below them are dropped; one for each partition, or none.
-        is_drop: Whether these are new, and every bucket is written.
+        is_drop: Whether every bucket is summed and written: these are new, or others have taken
+            rows away since the last fold.
         unproven_since: When the first such plan was frozen after deletes were lost; None for none.
         sums: Which hash of a row the buckets' sums are of.
     """
@@ -389,6 +391,8 @@ class Folding:
         incidents: What halted folding, until a decision has been executed.
         table_id: Delta's id of the current table; None before the first fold.
         token: The newest fencing token of the table when a plan was last closed.
+        known: The commit that the last fold has made, which the table has to show for good; or the
+            one to which its log was cut since. None before the first fold that noted it.
         layout: Of the table; None before the first fold.
         columns: Of the table.
         buckets: What each bucket holds.
@@ -428,6 +432,7 @@ class Folding:
     returns: tuple[PartitionIdentity, ...] = ()
     sums: str = OLD_SUMS
     deletes: Deletes | None = None
+    known: KnownCommit | None = None
 
     @property
     def live(self) -> int:
@@ -483,7 +488,7 @@ class Folding:
             changed=self.changed - mine,
         )
 
-    def closed(self, done: FoldRecord, token: int) -> Folding:
+    def closed(self, done: FoldRecord, token: int, known: KnownCommit | None = None) -> Folding:
         """The head after a plan was verified."""
         plan = done.plan
         buckets = {b.bucket: b for b in (() if plan.is_anew else self.buckets)}
@@ -494,6 +499,7 @@ class Folding:
             coverage=kept | Places.of(plan.ranges),
             open=None,
             token=token,
+            known=known,
             layout=plan.layout,
             columns=plan.columns,
             buckets=tuple(buckets[n] for n in sorted(buckets) if buckets[n].rows),

@@ -31,6 +31,7 @@ from tideline.errors import (
     VerificationFailed,
 )
 from tideline.failpoints import reach
+from tideline.folding.tables import note_standing, taken_by_others
 from tideline.landing.attempts import Attempt, begin_attempt, removal
 from tideline.landing.context import RunContext, log, now
 from tideline.landing.table_commit import Target, commit_checked, remove
@@ -581,6 +582,7 @@ def _finish(run: RunContext, there: Former, erasure: Erasure) -> Erasure:
         if due_at > now():
             return _noted(run, replace(erasure, due_at=due_at))
     with _as_writer(run):
+        is_as_left = run.current is not None and not taken_by_others(run, run.ledger.read())
         for role, table in there:
             upkeep = Upkeep(run, role, table)
             hours = 0 if erasure.is_now else max(0, _kept_hours(run, table) - 1)
@@ -588,6 +590,8 @@ def _finish(run: RunContext, there: Former, erasure: Erasure) -> Erasure:
             cut = 0 if role == "raw" else table.cut_log()
             erasure = _with(erasure, table, vacuumed=vacuumed, cut=cut)
             reach("erase:vacuumed")
+        if is_as_left:  # the log tells nothing any more of what came before
+            note_standing(run)
     erasure = replace(erasure, status="done", finished_at=now(), audit=_audited(run))
     return _noted(run, erasure)
 
