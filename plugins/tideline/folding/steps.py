@@ -15,12 +15,19 @@ from tideline.failpoints import reach
 from tideline.folding.execution import execute
 from tideline.folding.planning import plan_fold
 from tideline.folding.rules import has_work, share_now
-from tideline.folding.tables import files_by_bucket, section, standing, table_of
+from tideline.folding.tables import (
+    files_by_bucket,
+    forgotten_folds,
+    section,
+    standing,
+    table_of,
+)
 from tideline.landing.context import RunContext, log, now
 from tideline.landing.naming import name_tables
 from tideline.ledger.state import LedgerState
 from tideline.model.current import BucketState, FoldRecord, FoldRequest
 from tideline.model.places import Places
+from tideline.model.run import TableCommit
 from tideline.model.wording import how_many
 
 
@@ -70,7 +77,7 @@ def _recovered(run: RunContext, left: FoldRecord) -> FoldRecord | None:
     Nor is it there where others have changed its buckets since: then all is folded anew.
     """
     made = table_of(run).find_commit(left.plan.plan_id, left.before_version)
-    if made is None or _differing(run, left, standing(run)[0]):
+    if made is None or _is_overtaken(run, made) or _differing(run, left, standing(run)[0]):
         log.info(
             "the fold of run %s was interrupted, or the table was changed since", left.plan.run_id
         )
@@ -79,6 +86,12 @@ def _recovered(run: RunContext, left: FoldRecord) -> FoldRecord | None:
     found = replace(left, table_version=made.version)
     run.ledger.update(lambda s: replace(s, folding=replace(s.folding, open=found)))
     return found
+
+
+def _is_overtaken(run: RunContext, made: TableCommit) -> bool:
+    """Whether a fold that the ledger does not know came after a commit: the ledger was put back."""
+    newer = forgotten_folds(table_of(run), run.ledger.read().folding)
+    return any(c.version > made.version for c in newer)
 
 
 def _given_back(state: LedgerState) -> LedgerState:
@@ -119,6 +132,9 @@ def verify_current(run: RunContext) -> FoldRecord | None:
 def _close(run: RunContext, record: FoldRecord) -> FoldRecord:
     """Verify a plan that is committed, and close it."""
     plan, (version, token) = record.plan, standing(run)
+    if version != record.table_version:  # what came since may be what the ledger has forgotten
+        made = table_of(run).find_commit(plan.plan_id, record.before_version, version)
+        token = token if made is None else made.token
     if wrong := _differing(run, record, version):
         first, rows = wrong[0]
         raise VerificationFailed(
