@@ -11,6 +11,19 @@ REFUSED = "tests/spark/test_conditions.py::test_which_are_refused"
 RULES = "tests/unit/test_decoding_rules.py"
 MUTANTS = (
     Mutant(
+        "an empty table takes the place of one whose end was approved",
+        "    create_table(run, state.control.ledger_id)\n    seen",
+        "    seen",
+        "tests/steps/test_gone_raw.py",
+    ),
+    Mutant(
+        "nothing is decoded again from a table that others have changed",
+        "    if findings := foreign_changes(run, state)[1]:",
+        "    if findings := ():",
+        "tests/steps/test_gone_raw.py",
+        within="_refuse_changed",
+    ),
+    Mutant(
         "decoding: a time may be the smallest long",
         "F.when(column.between(-_FAR_MS, _FAR_MS), column)",
         "F.when(F.abs(column) <= _FAR_MS, column)",

@@ -5,6 +5,7 @@ from tests.mutants.mutant import Mutant
 FOLD = "tests/spark/test_fold.py"
 CURRENT = "tests/spark/test_current.py"
 DAMAGE = "tests/spark/test_current_damage.py"
+SEALED = "tests/steps/test_sealed_folds.py"
 SWEEP = "tests/spark/test_sweeping.py"
 RULES = "tests/unit/test_fold_rules.py"
 ORDER = "tests/spark/test_current_order.py"
@@ -188,6 +189,54 @@ MUTANTS = (
         "made = table_of(run).find_commit(left.plan.plan_id, left.before_version)",
         "made = None",
         "tests/faults/test_crash_folding.py::test_a_fold_is_killed",
+    ),
+    Mutant(
+        "fold: what a forgotten fold has sealed is learned",
+        "    if (told := told_by_folds(run, state)) is None:",
+        "    if True:",
+        SEALED,
+    ),
+    Mutant(
+        "fold: its commit tells what no change does",
+        "        fold=dump(sealed),\n",
+        "",
+        SEALED,
+    ),
+    Mutant(
+        "fold: a table of before tells a new one",
+        '        table = run.open_table("current", last[0].plan.table_uri)',
+        "        return None",
+        SEALED,
+    ),
+    Mutant(
+        "fold: where a forgotten fold tells nothing the table is unproven",
+        "            return replace(self, lost=self.lost | untold)",
+        "            return self",
+        SEALED,
+    ),
+    Mutant(
+        "fold: a plan that is found open hides nothing that came after it",
+        "        or _is_overtaken(run, made)\n",
+        "",
+        SEALED,
+    ),
+    Mutant(
+        "fold: the token of a closed plan is its own",
+        "    token = 0 if known is None else known.token",
+        "    token = seen.token or 0",
+        SEALED,
+    ),
+    Mutant(
+        "sweep: floors stand while their snapshot is decoded again",
+        "standing_floors(folding.floors, state.head.coverage)",
+        "standing_floors(folding.floors, state.decoding.coverage)",
+        SEALED,
+    ),
+    Mutant(
+        "sweep: floors that are given up are lost deletes",
+        "        return replace(self, floors=(), healed=NOWHERE, lost=self.lost | given_up)",
+        "        return replace(self, floors=(), healed=NOWHERE)",
+        SEALED,
     ),
     Mutant(
         "sweep: a change below the floors is a delete",

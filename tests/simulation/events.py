@@ -85,6 +85,7 @@ KINDS: dict[str, Kind] = {
     "decode_anew": Kind(run_events.decode_anew, 0.5, (_FLAG,)),
     "fold": Kind(run_events.fold, 1, (_ANY,)),
     "fold_anew": Kind(run_events.fold_anew, 0.5),
+    "sweep": Kind(run_events.sweep, 0, ((10, 100),)),
     "edit_current": Kind(run_events.edit_current, 0.3),
     "stray": Kind(log_events.stray, 0.3, (_SMALL, _SMALL)),
     "drop_current": Kind(table_events.drop_current, 0.3),

@@ -200,6 +200,8 @@ class Watch:
             for row in world.table.newest.rows.get(identity, ()):
                 if not any(r.start_offset <= row.offset < r.end_offset for r in sure):
                     continue
+                if (row.identity, row.offset) in world.restored:
+                    continue  # nobody has looked yet; in the end it counts
                 dropped = world.drops and is_valueless(row.serial)
                 if (held := rows[identity, row.offset]) != [row.serial] * (not dropped):
                     yield f"decoded as {held}: {row}"

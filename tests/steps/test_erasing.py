@@ -276,7 +276,7 @@ def test_an_older_ledger_learns_that_an_erasure_has_kept_older_changes(typed):
     """A current table that is made later of these shows what stood before, so it is unproven."""
     typed.ledger().update(lambda state: state.with_secret("00" * 32))
     typed.save_ledger()
-    assert by_text(typed).erasure.is_partial
+    by_text(typed)
     typed.restore_ledger()
     typed.send(5)
     assert typed.halts() == ["table_changed"]
@@ -287,16 +287,41 @@ def test_an_older_ledger_learns_that_an_erasure_has_kept_older_changes(typed):
     assert typed.ledger().read().folding.unproven_since is not None
 
 
-@pytest.mark.parametrize("by_column", [True, False])
-def test_a_current_table_made_later_of_keys_that_keep_older_changes_is_unproven(typed, by_column):
-    """An erasure by Kafka's own key leaves none of a key's changes."""
-    made = by_text(typed).erasure if by_column else erased(typed)
-    assert made.is_partial == by_column
+def by_key(world, key="0-1"):
+    """Erase the records of a key of the current table."""
+    run = world.open("erase")
+    asked = EraseRequest(AskedKeys(({"k": key},)), "asked", "ann", most=1.0)
+    return erase(run, tables_of(run), asked).erasure
+
+
+@pytest.mark.parametrize(
+    ("asked", "is_proven"), [(by_text, False), (erased, False), (by_key, True)]
+)
+def test_a_current_table_made_later_of_keys_that_keep_older_changes_is_unproven(
+    typed, asked, is_proven
+):
+    """Its own key decides: a part of a value, or Kafka's key, does not find all of its changes."""
+    asked(typed)
     typed.configure(decode=DECODE, current=CURRENT)
     typed.run("folds")
     folding = typed.ledger().read().folding
     assert folding.live
-    assert (folding.unproven_since is not None) == by_column
+    assert (folding.unproven_since is None) == is_proven
+
+
+def test_a_later_table_by_another_key_is_unproven(typed):
+    """The erasure was by the key of the table that was there, which found all changes of it."""
+    typed.configure(decode=DECODE, current=CURRENT)
+    typed.decode, typed.folds = typed.stream.decode, typed.stream.current
+    typed.run("folds")
+    assert by_key(typed).whole == ("k",)
+    assert typed.ledger().read().folding.unproven_since is None
+    typed.readdress()
+    folds = typed.folds.model_copy(update={"key": ["essay"]})
+    typed.stream, typed.folds = typed.stream.model_copy(update={"current": folds}), folds
+    typed.send(1)
+    typed.run("by another key")
+    assert typed.ledger().read().folding.unproven_since is not None
 
 
 @pytest.fixture(params=[None, b"null"], ids=["no value", "bytes that count as none"])

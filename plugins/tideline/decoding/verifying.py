@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import chain
 
 from tideline.decoding.rules import closed, joined, reconciled, rows_within
+from tideline.decoding.tables import RAW_IS_GONE
 from tideline.errors import ServiceAway, StreamBusy, VerificationFailed
 from tideline.failpoints import reach
 from tideline.landing.context import RunContext, log, now
@@ -123,7 +124,7 @@ def close_decoding(run: RunContext, record: DecodeRecord) -> DecodeRecord:
     assert run.typed is not None
     plan = record.plan
     wanted = (*plan.ranges, *plan.removes)
-    raw, _ = _landed(run.table, run.stream.table.uri, wanted)
+    raw, _ = _landed(run.table, run.stream.table.uri, wanted, RAW_IS_GONE)
     quarantined, other = _landed(run.typed.quarantine, plan.quarantine_uri, wanted)
     typed, token = dict[str, Mapping[PartitionIdentity, LandedRange]](), other.token or 0
     for name, table in run.typed.by_type.items():
@@ -176,10 +177,13 @@ def _close(
 
 
 def _landed(
-    table: TablePort, uri: str, ranges: tuple[CoordinateRange, ...]
+    table: TablePort,
+    uri: str,
+    ranges: tuple[CoordinateRange, ...],
+    remedy: str = "Next: restore it, then run again",
 ) -> tuple[dict[PartitionIdentity, LandedRange], TableObservation]:
     """What the table holds at coordinates, and the table itself."""
     seen = table.observe()
     if seen.version is None:
-        raise ServiceAway(f"table {uri} is gone: nothing moved, restore it, then run again")
+        raise ServiceAway(f"table {uri} is gone: nothing moved. {remedy}")
     return table.landed(ranges, seen.version), seen

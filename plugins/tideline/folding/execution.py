@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from tideline.decoding.verifying import refuse_lacking
 from tideline.delta_properties import kept_for
+from tideline.documents import dump
 from tideline.errors import (
     AttemptFenced,
     CommitConflict,
@@ -19,6 +20,7 @@ from tideline.errors import (
     VerificationFailed,
 )
 from tideline.failpoints import reach
+from tideline.folding.planning import sealed_fold
 from tideline.folding.rules import layout_text, refused_changes
 from tideline.folding.tables import (
     files_by_bucket,
@@ -88,6 +90,7 @@ def execute(run: RunContext, plan: FoldPlan) -> FoldRecord:
 def _begin(run: RunContext, plan: FoldPlan) -> TableChange:
     """Take the next token; the caller holds the decoder's lease."""
     attempt = begin_attempt(run, run.ledger.read().control.ledger_id, table_of(run))
+    sealed = sealed_fold(run, attempt.state, plan)
     return TableChange(
         ledger_id=attempt.ledger_id,
         commit_id=plan.plan_id,
@@ -95,6 +98,7 @@ def _begin(run: RunContext, plan: FoldPlan) -> TableChange:
         token=attempt.token,
         ranges=(),
         by=plan.by,
+        fold=dump(sealed),
     )
 
 

@@ -18,6 +18,7 @@ from tideline.folding.rules import has_work, share_now
 from tideline.folding.tables import (
     commit_in,
     files_by_bucket,
+    forgotten_folds,
     section,
     seen_from,
     table_of,
@@ -30,6 +31,7 @@ from tideline.model.current import FoldRecord, FoldRequest
 from tideline.model.head import KnownCommit
 from tideline.model.observation import TableObservation
 from tideline.model.places import Places
+from tideline.model.run import TableCommit
 from tideline.model.wording import how_many
 
 
@@ -80,7 +82,12 @@ def _recovered(run: RunContext, left: FoldRecord) -> FoldRecord | None:
     """
     made = table_of(run).find_commit(left.plan.plan_id, left.before_version)
     found = None if made is None else replace(left, table_version=made.version)
-    if found is None or _spoiled(run, found, seen_from(run, found.table_version)):
+    if (
+        made is None
+        or found is None
+        or _is_overtaken(run, made)
+        or _spoiled(run, found, seen_from(run, found.table_version))
+    ):
         log.info(
             "the fold of run %s was interrupted, or the table was changed since", left.plan.run_id
         )
@@ -88,6 +95,12 @@ def _recovered(run: RunContext, left: FoldRecord) -> FoldRecord | None:
         return None
     run.ledger.update(lambda s: replace(s, folding=replace(s.folding, open=found)))
     return found
+
+
+def _is_overtaken(run: RunContext, made: TableCommit) -> bool:
+    """Whether a fold that the ledger does not know came after a commit: the ledger was put back."""
+    newer = forgotten_folds(table_of(run), run.ledger.read().folding)
+    return any(c.version > made.version for c in newer)
 
 
 def _given_back(state: LedgerState) -> LedgerState:
@@ -134,7 +147,8 @@ def _close(run: RunContext, record: FoldRecord) -> FoldRecord:
             " Nothing moved; clear fold_changes, or run the same run id again",
             plan_id=plan.plan_id,
         )
-    token, known = seen.token or 0, _made(record, seen)
+    known = _made(record, seen)  # a newer token may be of what the ledger has forgotten
+    token = 0 if known is None else known.token
     done = replace(record, status="done", closed_at=now())
     reach("fold:closing")
     folding = run.ledger.update(lambda state: _closed(state, done, token, known)).folding

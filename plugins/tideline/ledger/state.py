@@ -501,7 +501,8 @@ class LedgerState:
         closed, since = self.folding.closed(done, token, known), done.plan.unproven_since
         healed, plan = closed.healed, done.plan
         if plan.is_sweep:  # losses may have come since the plan was frozen
-            healed = all_below(self.head.lost_deletes, plan.floors, plan.incarnations)
+            lost = self.head.lost_deletes | self.folding.lost | self.erasing.erased
+            healed = all_below(lost, plan.floors, plan.incarnations)
         return replace(
             self,
             folding=replace(closed, incidents=(), unproven_since=since, healed=healed),

@@ -52,7 +52,7 @@ from tideline.operations.erase_finding import (
     still_in_kafka,
     unread_offsets,
 )
-from tideline.operations.erase_history import Histories, key_of
+from tideline.operations.erase_history import Histories, current_key
 from tideline.operations.former_tables import Former, open_former
 from tideline.operations.maintenance import Tables, Upkeep
 from tideline.operations.reading import audit_stream
@@ -282,9 +282,7 @@ def _drafted(
         is_anew=state.folding.layout is not None and _may_hold_values_of_before(run),
         undecided=found.undecided,
         settles=asked.settles,
-        is_partial=run.current is None
-        and run.typed is not None
-        and not {n for key in asked.keys.keys for n in key} <= {*key_of(state)},
+        whole=() if run.current is None else current_key(run, state),
     )
 
 
