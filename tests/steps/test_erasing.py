@@ -353,7 +353,7 @@ def test_a_table_of_before_that_is_away_when_an_erasure_goes_on_is_named(typed, 
     cut_off_at("erase:begun", typed, monkeypatch)
     first.table_id = None
     (made,) = goes_on(typed)
-    assert "the decoded table of before at /lake/s_decoded: nothing is there" in str(made.unreached)
+    assert "the former decoded table at /lake/s_decoded: nothing is there" in str(made.unreached)
 
 
 def test_a_table_that_a_dead_attempt_has_written_to_is_erased_from_as_well(memory, monkeypatch):
@@ -400,7 +400,7 @@ def test_tables_at_former_addresses(typed):
     assert by_text(typed, text="key-2").erasure.records == 4
     first.table_id = None
     last = by_text(typed, text="key-3").erasure
-    assert "the decoded table of before at /lake/s_decoded: nothing is there" in str(last.unreached)
+    assert "the former decoded table at /lake/s_decoded: nothing is there" in str(last.unreached)
 
 
 def test_a_plan_is_refused_where_the_erasure_would_be(typed):
@@ -456,7 +456,7 @@ def test_records_that_no_raw_table_has_are_named(typed):
     """Nothing tells them in a newer generation, nor later ones."""
     leaves_the_raw_table(typed).table_id = None
     plan = by_text(typed, plans=True)
-    assert "4 of these records stand in no raw table, of today or of before" in str(
+    assert "4 of these records are in no raw table that can be reached, today's or former" in str(
         plan.erasure.unreached
     )
     run = typed.open("erase")

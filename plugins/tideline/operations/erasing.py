@@ -159,7 +159,7 @@ def plan_erasure(run: RunContext, tables: Tables, asked: EraseRequest) -> EraseP
     if found.older.keys and not asked.keys.whole_keys and _may_hold_values_of_before(run):
         whose = (table.uri for role, table in former if role == "current")
         why = "a row may have a value of an erased change; delete the table"
-        unreached += tuple(f"the current table of before at {uri}: {why}" for uri in whose)
+        unreached += tuple(f"the former current table at {uri}: {why}" for uri in whose)
     each, hashes = (of(state.erasing.secret) for of in (keys.each_hash, keys.hashes))
     had = {each[number] for number in found.had}
     known = run.ledger.erasures() if state.erasing.begun else []
@@ -186,8 +186,8 @@ def plan_erasure(run: RunContext, tables: Tables, asked: EraseRequest) -> EraseP
     _refuse_many(there, sum(len(r.offsets) for r in found.ranges), asked.most)
     if found.nowhere:
         unreached += (
-            f"{found.nowhere} of these records stand in no raw table, of today or of before, that"
-            " is reached: where the log is read again in a new generation, nothing tells them",
+            f"{found.nowhere} of these records are in no raw table that can be reached,"
+            " today's or former: if the log is read again in a new generation, they land again",
         )
     erasure = replace(
         erasure,
