@@ -205,7 +205,7 @@ pins: $(TESTS_READY)  ## Write coordinate and SHA-256 of every jar of versions.p
 classes: $(TESTS_READY)  ## Note which classes a Spark driver loads, for the archive that setup writes, into plugins/tideline/launch/spark-classes.xz
 	PYTHONPATH=plugins:dags:spark_jobs:. $(BIN)/python -m devstack.class_list
 
-wheel: $(TESTS_READY)  ## Build dist/tideline-*.whl, and dist/constraints.txt: the versions that all tests run with
+wheel: $(READY)  ## Build dist/tideline-*.whl, and dist/constraints.txt: the versions that all tests run with
 	rm -rf dist build plugins/*.egg-info
 	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 	rm -rf build plugins/*.egg-info
