@@ -129,7 +129,7 @@ class EmbeddedAirflow:
         logs = [server.log for name, server in self.servers.items() if "scheduler" in name]
         return AirflowClient(self.url, username, self._passwords[username], logs)
 
-    def start(self, timeout_seconds: float = 180) -> EmbeddedAirflow:
+    def start(self, timeout_seconds: float = 600) -> EmbeddedAirflow:
         """Migrate the database, start the services, wait until all are healthy.
 
         Args:
@@ -152,7 +152,7 @@ class EmbeddedAirflow:
             raise
         return self
 
-    def start_pages(self, timeout_seconds: float = 180) -> EmbeddedAirflow:
+    def start_pages(self, timeout_seconds: float = 600) -> EmbeddedAirflow:
         """Start the API server alone, with all Dags as they are now; nothing runs them.
 
         Args:
