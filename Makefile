@@ -32,6 +32,7 @@ setup: $(READY)  ## What a run and the demo need: packages, Java if there is non
 
 $(READY): requirements.txt requirements/demo.txt requirements/uv.txt pyproject.toml plugins/tideline/versions.py
 	@command -v $(PYTHON) > /dev/null || { echo "make: $(PYTHON) not found; install Python 3.11 or set PYTHON=" >&2; exit 2; }
+	@echo "installing packages into .venv, then jars: a minute or two"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv; $(call TOOK,environment)
 	@$(LOCKED) -r requirements.txt -r requirements/demo.txt; $(call TOOK,packages)
 	@$(INSTALL) --no-build-isolation --editable .; $(call TOOK,Tideline itself)

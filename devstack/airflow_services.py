@@ -229,6 +229,8 @@ class EmbeddedAirflow:
             ),
             "CORE__PLUGINS_FOLDER": str(_REPOSITORY / "plugins"),
             "CORE__LOAD_EXAMPLES": "False",
+            "CORE__DAGBAG_IMPORT_TIMEOUT": "300",  # on a busy machine an import takes a minute
+            "DAG_PROCESSOR__DAG_FILE_PROCESSOR_TIMEOUT": "600",
             "CORE__EXECUTOR": "LocalExecutor",
             "CORE__PARALLELISM": "4",
             "CORE__EXECUTION_API_SERVER_URL": f"{self.url}/execution/",
