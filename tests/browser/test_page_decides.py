@@ -84,7 +84,9 @@ def test_a_decision_is_carried_out_at_once(visitor, halted):
     assert link.get_attribute("href").endswith("/dags/orders/runs/sent")
     halted.paused = {"orders"}
     visitor.refreshed(page)
-    expect(card(page)).to_contain_text("The Dag is paused. Unpause the Dag, otherwise no run begins.")
+    expect(card(page)).to_contain_text(
+        "The Dag is paused. Unpause the Dag, otherwise no run begins."
+    )
 
 
 def test_like_incidents_are_answered_together(visitor, halted):
@@ -105,9 +107,17 @@ def test_like_incidents_are_answered_together(visitor, halted):
     ("taken", "state", "said"),
     [
         ((403, {"detail": "Forbidden"}), None, "The decision was not recorded: Forbidden"),
-        ((404, {"detail": "The Dag was not found"}), None, "The decision was not recorded: The Dag was not"),
+        (
+            (404, {"detail": "The Dag was not found"}),
+            None,
+            "The decision was not recorded: The Dag was not",
+        ),
         (None, "failed", "The decision was not recorded. The run's log says why."),
-        (None, "queued", "Airflow has accepted the run. The decision is recorded when the run ends."),
+        (
+            None,
+            "queued",
+            "Airflow has accepted the run. The decision is recorded when the run ends.",
+        ),
     ],
 )
 def test_what_is_not_recorded_is_said(visitor, halted, taken, state, said):
