@@ -92,8 +92,9 @@ test-compose: setup-tests  ## docker-compose.yaml's very commands, without Docke
 test-canary: setup-tests  ## Plant a secret of each kind in a whole stack, crash it, and look everywhere
 	$(BIN)/pytest tests/canary -m ""
 
-test-cdc: setup-tests  ## A real PostgreSQL and a real Debezium; the database is the judge; 40 MB of jars
-	$(BIN)/pytest tests/cdc -m ""
+test-cdc: setup-tests  ## A real PostgreSQL and a real Debezium, the database as judge; then serializers of others; 110 MB of jars
+	$(LOCKED) --upgrade --target .wire -r requirements/wire.txt
+	$(BIN)/pytest tests/cdc tests/wire -m ""
 
 test-lineage: setup-tests  ## OpenLineage's provider for Airflow, beside the environment of all other tests
 	$(LOCKED) --upgrade --target .lineage -r requirements/lineage.txt
@@ -195,7 +196,7 @@ lock: $(TESTS_READY)  ## Resolve requirements*.in into fully pinned, hashed requ
 	for name in requirements requirements/{uv,demo,dev,bench,browser,java}; do \
 	  $(BIN)/uv pip compile --quiet --upgrade --generate-hashes --python-version 3.11 --no-header $$name.in -o $$name.txt; \
 	done
-	for name in requirements/{lineage,catalog}; do \
+	for name in requirements/{lineage,catalog,wire}; do \
 	  $(BIN)/uv pip compile --quiet --no-deps --generate-hashes --python-version 3.11 --no-header $$name.in -o $$name.txt; \
 	done
 
@@ -220,6 +221,6 @@ audit-dependencies: setup-tests  ## Ask osv.dev for advisories about every packa
 	PYTHONPATH=plugins:. $(BIN)/python -m devstack.supply_chain.audit
 
 clean:  ## Remove the environment and caches of this checkout
-	rm -rf .venv .kill-matrix .catalog .lineage .mypy_cache .pytest_cache .test-results .ruff_cache .hypothesis .import_linter_cache .site build dist plugins/*.egg-info spark-warehouse
+	rm -rf .venv .kill-matrix .catalog .lineage .wire .mypy_cache .pytest_cache .test-results .ruff_cache .hypothesis .import_linter_cache .site build dist plugins/*.egg-info spark-warehouse
 
 .PHONY: help setup setup-tests demo up down check test-light test-values test-histories test test-faults test-connect test-cluster test-compose test-store test-wheel test-canary test-browser test-cdc test-lineage test-catalog soak simulation fuzz bench bench-quick mutants kill-matrix lint docs format schema reference lock wheel bill-of-materials audit-dependencies clean bench-executors bench-fold bench-expectations bench-types bench-erase pins metrics

@@ -10,10 +10,6 @@ import base64
 import hmac
 import json
 import re
-import shutil
-import subprocess
-import sys
-import tempfile
 import urllib.error
 import urllib.request
 import uuid
@@ -25,20 +21,19 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
-from devstack.go_programs import GoProgram, made_once
+from devstack.go_programs import GoProgram
+from devstack.npm_packages import npm_packages
 from devstack.object_store import ObjectStore
 from devstack.process import HOST, free_ports
 from devstack.store_faults import Adapter, StoreAnswer, StoreRequest
 from devstack.store_proxy import StoreProxy
-from tideline.errors import BadInput, ServiceAway
-from tideline.launch.runtime import cache_folder
+from tideline.errors import ServiceAway
 from tideline.versions import AZURITE, FAKE_GCS
 
 FAKE_GCS_SERVER = GoProgram(*FAKE_GCS)
 ACCOUNT = "tideline"
 _KEY = base64.b64encode(b"the key of a store for tests").decode()
 _LOCKED = Path(__file__).with_name("npm")
-_INSTALL_SECONDS = 600
 _START_SECONDS = 60
 Send = Callable[[StoreRequest], StoreAnswer]
 
@@ -170,38 +165,8 @@ class Azurite(Emulator):
 
 
 def azurite_program() -> Path:
-    """Azurite, fetched by npm if it is not in the cache.
-
-    Raises:
-        BadInput: There is no npm.
-        ServiceAway: npm's registry cannot be reached.
-    """
-    folder = cache_folder() / "npm" / f"azurite-{AZURITE}"
-    program = folder / "node_modules" / ".bin" / "azurite-blob"
-    made_once(program, folder, _install)
-    return program
-
-
-def _install(folder: Path) -> None:
-    npm = shutil.which("npm")
-    if npm is None:
-        raise BadInput("azurite needs npm; install Node.js 20 or newer, then run again")
-    print(f"fetching azurite into {folder}", file=sys.stderr)
-    with tempfile.TemporaryDirectory(dir=folder.parent) as draft:
-        ready = shutil.copytree(_LOCKED, Path(draft, "ready"))
-        # By hash, and nothing that a package brings is run while it is installed.
-        done = subprocess.run(
-            [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund"],
-            cwd=ready,
-            capture_output=True,
-            text=True,
-            timeout=_INSTALL_SECONDS,
-            check=False,
-        )
-        if done.returncode != 0:
-            tail = "\n".join(done.stderr.splitlines()[-15:])
-            raise ServiceAway(f"npm did not fetch azurite {AZURITE}:\n{tail}")
-        shutil.move(ready, folder)
+    """Azurite, fetched by npm if it is not in the cache; errors as of `npm_packages`."""
+    return npm_packages(_LOCKED, f"azurite-{AZURITE}") / ".bin" / "azurite-blob"
 
 
 class OfGoogle:

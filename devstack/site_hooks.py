@@ -16,7 +16,7 @@ _STYLE = "style.md"
 def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
     """Links to files outside of the pages stay as text: the site has only the pages.
 
-    Pages that only lead on, decisions and the style guide are not searched. The index of decisions is.
+    Pages that only lead on, decisions and the style guide are not searched.
     """
     name = page.file.src_uri
     if markdown.startswith(_MOVED) or _DECISION.fullmatch(name) or name == _STYLE:

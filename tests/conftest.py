@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import os
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -174,6 +176,24 @@ def spark(request: pytest.FixtureRequest) -> InProcessSpark:
     kind = "connect" if os.environ.get("TIDELINE_TEST_SPARK") == "connect" else "in_process"
     app: InProcessSpark = request.getfixturevalue(f"{kind}_spark")
     return app
+
+
+@pytest.fixture
+def command(
+    spark: InProcessSpark, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., tuple[int, str]]:
+    """`tideline` in this process, with the tests' Spark: exit status, and what it has printed."""
+    from tideline.cli.main import main
+
+    monkeypatch.setattr("tideline.cli.runs._spark", lambda stream, line: spark)
+
+    def call(*arguments: str) -> tuple[int, str]:
+        said = io.StringIO()
+        with redirect_stdout(said), redirect_stderr(said):
+            status = main(list(arguments))
+        return status, said.getvalue()
+
+    return call
 
 
 @pytest.hookimpl(trylast=True)

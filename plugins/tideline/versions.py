@@ -126,6 +126,32 @@ DEBEZIUM_JARS = (
 )
 """A real source of changes, for tests (`make test-cdc`)."""
 
+APICURIO_JARS = tuple(
+    ("io.apicurio", f"apicurio-registry-{format}-serde-kafka", "3.1.7")
+    for format in ("avro", "jsonschema", "protobuf")
+)
+"""Apicurio's serializers, for tests: the generation after that of the converter above. 3.3.3 names
+modules that Maven Central lacks."""
+GLUE_JARS = (("software.amazon.glue", "schema-registry-serde", "1.1.24"),)
+"""AWS Glue's serializer, for tests."""
+SERIALIZER_EXCLUDES = (
+    *("org.apache.kafka:*", "org.lz4:*", "org.xerial.snappy:*", "com.github.luben:*"),
+    *("org.slf4j:*", "com.fasterxml.jackson.core:*", "com.google.code.findbugs:*"),
+    *("com.google.errorprone:*", "com.google.j2objc:*", "com.squareup.okio:okio-fakefilesystem"),
+    "com.squareup.okio:okio-fakefilesystem-jvm",
+)
+"""What Connect brings, and what is asked for by compilers and tests alone."""
+APICURIO_EXCLUDES = (*SERIALIZER_EXCLUDES, "com.ibm.icu:*", "org.jspecify:*")
+GLUE_EXCLUDES = (
+    *SERIALIZER_EXCLUDES,
+    *("org.checkerframework:*", "com.amazonaws:*", "io.netty:*", "com.kjetland:*"),
+    *("software.amazon.awssdk:netty-nio-client", "com.charleskorn.kaml:*", "io.outfoxx:*"),
+    *("com.squareup.okhttp3:*", "com.google.jimfs:*", "com.squareup.wire:wire-compiler"),
+    *(f"com.squareup.wire:wire-{of}-generator" for of in ("java", "kotlin", "swift")),
+    "com.squareup.wire:wire-grpc-client-jvm",
+)
+"""JSON, Protobuf and their tools: Avro is all that the tests write."""
+
 JAR_SETS: dict[str, tuple[tuple[tuple[str, ...], ...], tuple[str, ...]]] = {
     "spark": (SPARK_JARS, SPARK_EXCLUDES),
     "s3a": (S3A_JARS, S3A_EXCLUDES),
@@ -137,6 +163,8 @@ JAR_SETS: dict[str, tuple[tuple[tuple[str, ...], ...], tuple[str, ...]]] = {
     "s3proxy": (S3PROXY_JARS, ()),
     "yarn": (YARN_JARS, YARN_EXCLUDES),
     "debezium": (DEBEZIUM_JARS, ()),
+    "apicurio": (APICURIO_JARS, APICURIO_EXCLUDES),
+    "glue": (GLUE_JARS, GLUE_EXCLUDES),
 }
 """What is asked for (organisation, module, version, perhaps a classifier), and which modules are
 left out; `launch/jars.sha256` names what comes."""

@@ -2,6 +2,7 @@
 
 import json
 from contextlib import contextmanager
+from copy import copy
 
 import pytest
 from kafka import KafkaConsumer, TopicPartition
@@ -22,12 +23,14 @@ def source():
 
 @pytest.fixture
 def capture(harness, registry, source, monkeypatch):
-    """Begins to capture the table `orders` of a database, until the test has ended."""
+    """Begins to capture the tables of a database, until the test has ended."""
     begun = []
 
-    def begin(format, database, *, partitions=1, **settings):
+    def begin(format, database, *, partitions=1, table="orders", **settings):
         monkeypatch.setenv("AIRFLOW_CONN_REGISTRY_OF_CDC", json.dumps(registry.connection))
-        begun.append(Captured(harness, registry, source, format, database, settings, partitions))
+        begun.append(
+            Captured(harness, registry, source, format, database, settings, partitions, table)
+        )
         return begun[-1]
 
     yield begin
@@ -43,15 +46,16 @@ class Captured:
     Args:
         source: The PostgreSQL.
         format: `json` or `avro`.
-        database: Its table is `orders`.
-        partitions: Of the topic.
+        database: With the table.
         settings: More settings of the connector.
+        partitions: Of the topics.
+        table: Whose topic it is.
     """
 
-    def __init__(self, harness, registry, source, format, database, settings, partitions=1):
+    def __init__(self, harness, registry, source, format, database, settings, partitions, table):
         self.harness, self.source, self.format = harness, source, format
         prefix = f"{harness.name}-{format}"
-        self.topic = f"{prefix}.public.orders"
+        self.topic = f"{prefix}.public.{table}"
         adjusted = {"schema.name.adjustment.mode": format.replace("json", "none")}
         self.connect = Debezium(
             harness.folder / "connect",
@@ -62,6 +66,12 @@ class Captured:
             settings=adjusted | settings,
             converters=avro_converters(registry) if format == "avro" else {},
         ).start()
+
+    def of(self, table):
+        """The same Debezium, and the topic of another table."""
+        found = copy(self)
+        found.topic = f"{self.topic.rpartition('.')[0]}.{table}"
+        return found
 
     def stream(self, *, value=None, **more):
         """The stream; its typed table has the columns of the database's.

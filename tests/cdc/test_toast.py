@@ -4,6 +4,7 @@ import pytest
 from deltalake import DeltaTable
 
 from devstack.process import wait_until
+from tests.worlds.postgres_types import of_an_extension
 from tideline.stream.stream import tables_of
 
 TOLD = {
@@ -39,11 +40,6 @@ UNTOLD = {
 """Columns for which Debezium itself writes null: nobody downstream can tell."""
 TEXTS_ARE_NULL = {"hex": {"raws"}, "base64": {"raw", "raws"}, "base64-url-safe": {"raw", "raws"}}
 """By `binary.handling.mode`, what Debezium 3.2 writes as null as well."""
-EXTENSION = """CREATE TYPE {0};
-CREATE FUNCTION {0}in(cstring) RETURNS {0} AS 'textin' LANGUAGE internal IMMUTABLE STRICT;
-CREATE FUNCTION {0}out({0}) RETURNS cstring AS 'textout' LANGUAGE internal IMMUTABLE STRICT;
-CREATE TYPE {0} (INPUT = {0}in, OUTPUT = {0}out, LIKE = text)"""
-"""The test's PostgreSQL comes without extensions: to Debezium, a type is its name and its text."""
 WAYS = [
     ("json", "bytes", "json", None),
     ("avro", "hex", "map", "hex:00ff7e6f6e65"),
@@ -60,7 +56,7 @@ def test_a_long_value_that_an_update_leaves_alone_stays(
     database = source.create_database("shop")
     every = TOLD | UNTOLD
     for name in ("hstore", "citext", "ltree"):
-        for statement in EXTENSION.format(name).split(";"):
+        for statement in of_an_extension(name):
             source.execute(statement, "shop")
     columns = ", ".join(f"{name} {kind}" for name, (kind, _) in every.items())
     source.execute(f"CREATE TABLE orders (id bigint PRIMARY KEY, n int, {columns})", "shop")

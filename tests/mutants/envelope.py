@@ -12,9 +12,15 @@ MUTANTS = (
     ),
     Mutant(
         "envelope: of a delete, the row is what it tells",
-        'event.row(F.coalesce(op == "d", F.lit(False)), key)',
+        "event.row(is_delete, key)",
         "event.row(F.lit(False), key)",
         f"{ENVELOPES}::test_the_columns_are_those_of_the_row",
+    ),
+    Mutant(
+        "envelope: what a delete tells is asked once, and not by each column",
+        "F.when(F.col(IS_TOLD), there[name])",
+        "F.when(self.is_told(key), there[name])",
+        f"{ENVELOPES}::test_what_a_delete_tells_is_asked_once_and_not_by_each_column",
     ),
     Mutant(
         "envelope: of a delete, the key tells what it does not",

@@ -5,12 +5,15 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from pyspark.sql.types import StructType
 
 from tests.worlds.connect_json import base64_of, field, of, record, schema
 from tests.worlds.raw_tables import avro, decoded, job_of
 from tests.worlds.rows import raw_row
 from tideline.decoding.schemas.envelope import untold_columns
 from tideline.decoding.schemas.merging import reader_schema
+from tideline.decoding.spark.judging import judge
+from tideline.decoding.spark.rows import typed
 from tideline.model.decoding import (
     KEPT_BY_DEFAULT,
     OF_ENVELOPE,
@@ -21,7 +24,9 @@ from tideline.model.decoding import (
     ReaderSchema,
     WriterSchema,
 )
+from tideline.table.schema import COLUMNS, delta_fields
 
+RAW = {"type": "struct", "fields": [*delta_fields(COLUMNS)]}
 GONE = "__debezium_unavailable_value"
 AT_MS = 1_700_000_000_123
 AT = datetime(2023, 11, 14, 22, 13, 20, 123_000, UTC)
@@ -152,6 +157,23 @@ def test_updates_without_a_row_of_before_are_counted_where_a_null_may_be_an_unto
         job = job_of(tmp_path / f"{len(more)}{lsn}", values, [part], own_columns=OWN)
         result, _, bad = decoded(spark, job)
         assert (result.bare_updates, bad) == (count, [])
+
+
+def test_what_a_delete_tells_is_asked_once_and_not_by_each_column(spark, tmp_path, capsys):
+    """Twice the columns are a plan of twice the length; Spark planned for minutes."""
+    spark.session.conf.set("spark.sql.debug.maxToStringFields", "10000")
+    lengths = []
+    for count in (20, 40):
+        names = [field(f"c{n}", of("string")) for n in range(count)]
+        row = schema(field("id", of("int64")), *names, name="orders.Value") | {"optional": True}
+        own = [field("before", row), field("after", row), *EVENT["fields"][2:]]
+        parts = [part_of(schema(*own)), part_of(KEY, name="key")]
+        plan = job_of(tmp_path / f"{count}", [b""], parts, own_columns=OWN).plan
+        raw = spark.session.createDataFrame([], StructType.fromJson(RAW))
+        raw.transform(judge(plan)).transform(typed(plan)).explain("extended")
+        lengths.append(len(capsys.readouterr().out))
+    spark.session.conf.unset("spark.sql.debug.maxToStringFields")
+    assert 1.5 < lengths[1] / lengths[0] < 2.5
 
 
 def test_values_that_did_not_come_are_named_and_never_stored(spark, tmp_path):

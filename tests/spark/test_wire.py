@@ -1,14 +1,11 @@
 """What producers really write: cases as data, each through the commands, on a real broker."""
 
-import contextlib
-import io
 import json
 from dataclasses import replace
 
 import pytest
 
 from tests.worlds.wire import CASES, Played, registry_of
-from tideline.cli.main import main
 from tideline.model.decoding import DECODER_FORM
 from tideline.stream.files import read_stream
 from tideline.wiring import open_ledger
@@ -29,20 +26,6 @@ QUICK = {
     *("N1-event-time-connect-first-run", "N2d-nullable-root-that-is-null"),
 }
 """At least one of each class; the others are slow tests."""
-
-
-@pytest.fixture
-def command(spark, monkeypatch):
-    """`tideline` in this process, with the tests' Spark."""
-    monkeypatch.setattr("tideline.cli.runs._spark", lambda stream, line: spark)
-
-    def call(*arguments):
-        said = io.StringIO()
-        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
-            status = main(list(arguments))
-        return status, said.getvalue()
-
-    return call
 
 
 @pytest.fixture

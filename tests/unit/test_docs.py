@@ -256,3 +256,46 @@ def test_the_readme_s_versions_are_those_of_the_package():
 
 def test_the_readme_is_read_in_a_minute():
     assert len(README.splitlines()) <= 90
+
+
+PRODUCERS = ROOT / "docs/how-to/what-producers-write.md"
+
+
+def proofs():
+    """Each row of the page whose table has proofs: its first cell, and the names of the last."""
+    rows, wanted = [], False
+    for line in prose(PRODUCERS).splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if not line.startswith("|"):
+            wanted = False
+        elif cells[-1] == "proof":
+            wanted = True
+        elif wanted and not line.startswith("|--"):
+            rows.append((cells[0], re.findall(r"`([^`]+)`", cells[-1])))
+    return rows
+
+
+def serializers_of_tests():
+    """The names of `tests/wire`'s tests."""
+    files = sorted((ROOT / "tests/wire").glob("test_*.py"))
+    return [n for file in files for n in names_in(file) if n.startswith("test_")]
+
+
+@pytest.mark.parametrize(("what", "names"), proofs(), ids=lambda row: str(row)[:40])
+def test_a_row_of_what_producers_write_has_its_proof(what, names):
+    cases = [path.stem for path in (ROOT / "tests/data/wire").glob("*.json")]
+    assert names, what
+    for name in names:
+        if name.startswith("test_"):
+            assert name in serializers_of_tests(), name
+        elif name.startswith("tests/"):
+            assert (ROOT / name).exists(), name
+        else:
+            assert any(case.startswith(name) for case in cases), name
+
+
+def test_every_test_of_a_serializer_is_the_proof_of_a_row():
+    """And is found by its name alone."""
+    every = serializers_of_tests()
+    assert len(set(every)) == len(every)
+    assert {*every} == {n for _, names in proofs() for n in names if n.startswith("test_")}

@@ -2,6 +2,7 @@
 
 import subprocess
 import tempfile
+from base64 import b64encode
 
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
@@ -13,6 +14,7 @@ from tideline.registry.protobuf_files import compiled_protobuf, imported_files
 UNIT = PROTO3 + "message Unit { string name = 1; }\n"
 MONEY = PROTO3 + 'import public "parts/unit.proto";\nmessage Money { Unit unit = 1; }\n'
 ORDER = PROTO3 + 'import "money.proto";\nmessage Order { Money price = 1; Unit unit = 2; }\n'
+GIVEN = ("decimal", "variant")
 
 
 def files_of(schema):
@@ -29,6 +31,27 @@ def test_the_schema_s_own_name_is_free():
     """A reference may have it."""
     order = PROTO3 + 'import "schema.proto";\nmessage Order { Unit unit = 1; }\n'
     assert files_of(writer(1, order, [("schema.proto", UNIT)])) == ["schema.proto", "_schema.proto"]
+
+
+def test_what_protoc_has_made_stands_for_a_source():
+    """So Confluent's clients register it: for a whole schema, or for a file that it imports."""
+    texts = {"parts/unit.proto": UNIT, "money.proto": MONEY, "schema.proto": ORDER}
+    imports = [(n, text) for n, text in texts.items() if n != "schema.proto"]
+    sources = compiled_protobuf(writer(1, ORDER, imports))
+    files = FileDescriptorSet.FromString(sources).file
+    made = {f.name: b64encode(f.SerializeToString()).decode() for f in files}
+    for given in ({**texts, **made}, {**texts, "money.proto": made["money.proto"]}):
+        imports = [(n, text) for n, text in given.items() if n != "schema.proto"]
+        assert compiled_protobuf(writer(1, given["schema.proto"], imports)) == sources
+
+
+def test_what_confluents_clients_take_for_given():
+    """Under both names that they have given it."""
+    names = [f"confluent/{of}/{name}.proto" for of in ("type", "types") for name in GIVEN]
+    lines = "".join(f'import "{name}";\n' for name in ["confluent/meta.proto", *names])
+    fields = "confluent.type.Decimal price = 1; confluent.type.Variant any = 2;"
+    found = files_of(writer(1, f"{PROTO3}{lines}message Order {{ {fields} }}\n"))
+    assert {*names} < {*found}
 
 
 @pytest.mark.parametrize(

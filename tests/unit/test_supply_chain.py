@@ -12,6 +12,7 @@ from devstack.supply_chain.audit import audit
 from devstack.supply_chain.bill_of_materials import write_bill
 from devstack.supply_chain.components import Component, parts_of
 from tests.worlds.http_stub import HttpStub
+from tests.worlds.serializers import KAFKAJS
 from tideline.errors import BadInput, ServiceAway
 from tideline.versions import AZURITE
 
@@ -40,11 +41,18 @@ def osv():
     stub.close()
 
 
-def test_what_npm_brings_is_held_against_hashes():
+@pytest.mark.parametrize(
+    ("folder", "package", "version"),
+    [
+        ("devstack/npm", "azurite", AZURITE),
+        ("tests/wire/programs/npm", "kafkajs", KAFKAJS),
+    ],
+)
+def test_what_npm_brings_is_held_against_hashes(folder, package, version):
     """Of the version that the tests name, and without a script of a package or a host's name."""
-    lock = json.loads(Path("devstack/npm/package-lock.json").read_text())
+    lock = json.loads(Path(folder, "package-lock.json").read_text())
     parts = {name: part for name, part in lock["packages"].items() if name}
-    assert parts["node_modules/azurite"]["version"] == AZURITE
+    assert parts[f"node_modules/{package}"]["version"] == version
     assert all(part["integrity"].startswith("sha512-") for part in parts.values())
     assert not any("resolved" in part or part.get("hasInstallScript") for part in parts.values())
 

@@ -4,10 +4,14 @@ Protoc comes with grpcio-tools. It runs in a child process, where its messages c
 where no schema can end this one. It knows Google's own files (`google/protobuf`, `google/type`) by
 itself, and those that Confluent's serializers take for given (`imports/confluent`): a registry has
 none of them as a reference.
+
+Confluent's clients for Python and .NET register what protoc has made of a file, as Base64. Their
+own registry gives a source for it; others give it as it came.
 """
 
 from __future__ import annotations
 
+import base64
 import os
 import re
 import sys
@@ -16,6 +20,9 @@ from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from subprocess import TimeoutExpired
 from tempfile import TemporaryDirectory
+
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+from google.protobuf.message import DecodeError
 
 from tideline.children import run
 from tideline.errors import BadInput, ServiceAway
@@ -73,19 +80,36 @@ def compiled_protobuf(schema: WriterSchema) -> bytes:
     with TemporaryDirectory(prefix="tideline-protoc-") as place:
         folder = Path(place, "files")
         folder.mkdir()
+        described = FileDescriptorSet()
         try:
             for name, text in {**references, main: schema.text}.items():
+                if (file := _described(text)) is not None:
+                    file.name = name
+                    described.file.append(file)
+                    continue
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 (folder / name).write_text(text, encoding="utf-8")
         except _NO_FILE as error:
             raise SchemaUnusable("", f"its imports cannot be files: {error!r}") from error
-        return _compiled(folder, main)
+        return _compiled(folder, main, described)
 
 
-def _compiled(folder: Path, main: str) -> bytes:
+def _described(text: str) -> FileDescriptorProto | None:
+    """What protoc has made of a file, where that is what the text is: no source is Base64."""
+    try:
+        return FileDescriptorProto.FromString(base64.b64decode(text.strip(), validate=True))
+    except (ValueError, DecodeError):
+        return None
+
+
+def _compiled(folder: Path, main: str, described: FileDescriptorSet) -> bytes:
     out = folder.with_suffix(".set")  # beside the files: nobody else can enter the folder above
     paths = [f"-I{path}" for path in (folder, _GIVEN, *_googles())]
     options = ["--include_imports", f"--descriptor_set_out={out}"]
+    if described.file:
+        given = folder.with_suffix(".described")
+        given.write_bytes(described.SerializeToString())
+        options.append(f"--descriptor_set_in={given}")
     command = [sys.executable, "-P", "-m", "grpc_tools.protoc", *paths, *options, main]
     try:
         variables = {k: v for k, v in os.environ.items() if k.startswith(_VARIABLES)}

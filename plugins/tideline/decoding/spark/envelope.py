@@ -47,6 +47,12 @@ from tideline.spark.unset import is_unset
 DELETED_FIELD = "__deleted"
 IS_BARE = "is_bare"
 """Of a change event: it is an update, and brings no row of before."""
+IS_TOLD = "is_told"
+"""Whether a row is no deleted one, or says more than its key.
+
+All columns of a row are asked, and all columns of the row ask. As a column of its own it stands in
+Spark's plan once, and not in each.
+"""
 
 
 def open_envelopes(plan: DecodePlan) -> Transform:
@@ -102,6 +108,8 @@ def is_at(part: PartPlan, *numbers: int) -> Column:
 def _with_row(rows: DataFrame, part: PartPlan, key: PartPlan | None) -> DataFrame:
     event = _Event(part)
     op = event.at("op")
+    is_delete = F.coalesce(op == "d", F.lit(False))
+    rows = rows.withColumn(IS_TOLD, ~is_delete | event.is_told(key))
     made = {
         "op": op,
         "source_timestamp": at_millis(event.at("source", "ts_ms")),
@@ -129,7 +137,7 @@ def _with_row(rows: DataFrame, part: PartPlan, key: PartPlan | None) -> DataFram
         "part": F.when(is_new, part.part).otherwise(F.col("part")),
     }
     judged[IS_BARE] = F.coalesce((op == "u") & event.at(BEFORE).isNull(), F.lit(False))
-    row = event.row(F.coalesce(op == "d", F.lit(False)), key)
+    row = event.row(is_delete, key)
     # in this order: the event's own columns and the judgement are made of what is replaced
     assert [*made] == [*OF_ENVELOPE]
     return rows.withColumns(made | judged | ({} if row is None else {fields_of(part.part): row}))
@@ -150,28 +158,41 @@ class _Event:
             return F.lit(None).cast("bigint" if inside == ("ts_ms",) else "string")
         return reduce(getitem, inside, self.fields[column.name])
 
+    def is_told(self, key: PartPlan | None) -> Column:
+        """Whether the row of before says more than its key."""
+        keys = _fields_of_keys(key)
+        if not keys or ROW not in self.columns:
+            return F.lit(True)
+        there = self._there()
+        others = {n: kind for n, kind in self._in(ROW).items() if n in there and n not in keys}
+        was_invalid = [n for n, (_, was) in enumerate(lenient_places(self.part)) if was]
+        return _is_told(self.part, there, others, BEFORE) | is_at(self.part, *was_invalid)
+
     def row(self, is_delete: Column, key: PartPlan | None) -> Column | None:
         """The changed row, in place of `after`; None where no schema has one."""
-        after, before = self.columns.get(ROW), self.columns.get(BEFORE)
+        after = self.columns.get(ROW)
         if after is None:
             return None
-        keys = _fields_of_keys(key)
-        was = _types_in(before.type) if before is not None else {}
-        types = _types_in(after.type)
-        there = {n: self.at(BEFORE, n) for n, kind in types.items() if was.get(n) == kind}
-        others = {n: kind for n, kind in types.items() if n in there and n not in keys}
-        was_invalid = [n for n, (_, was) in enumerate(lenient_places(self.part)) if was]
-        is_told = _is_told(self.part, there, others, BEFORE) if keys else F.lit(True)
-        is_told |= is_at(self.part, *was_invalid)
+        keys, there = _fields_of_keys(key), self._there()
         made = []
-        for name, kind in types.items():
-            old = [F.when(is_told, there[name])] if name in others else []
-            old += [there[name]] if name in there and name in keys else []
+        for name, kind in self._in(ROW).items():
+            old = []
+            if name in there:
+                old = [there[name] if name in keys else F.when(F.col(IS_TOLD), there[name])]
             if key is not None and name in keys and keys[name].type == kind:
                 old.append(F.col(fields_of(key.part))[keys[name].name])
             gone = F.coalesce(*old) if old else F.lit(None)
             made.append(F.when(is_delete, gone).otherwise(self.at(ROW, name)).alias(name))
         return F.struct(F.struct(*made).alias(after.name))
+
+    def _there(self) -> dict[str, Column]:
+        """The row's columns as `before` has them, of the same types."""
+        was = self._in(BEFORE)
+        return {n: self.at(BEFORE, n) for n, kind in self._in(ROW).items() if was.get(n) == kind}
+
+    def _in(self, field: str) -> dict[str, Any]:
+        column = self.columns.get(field)
+        return {} if column is None else _types_in(column.type)
 
 
 def _fields_of_keys(key: PartPlan | None) -> dict[str, ColumnSource]:
@@ -226,12 +247,13 @@ def _without_unset(part: PartPlan, key: PartPlan) -> Transform:
     types = {name: column.type for name, column in others.items()}
     is_kept = ~is_deleted | _is_told(part, row, types)
     is_kept |= is_at(part, *range(len(lenient_places(part))))
+    told = F.col(IS_TOLD)
     made = [
-        (F.when(is_kept, fields[c.name]) if c.name in others else fields[c.name]).alias(c.name)
+        (F.when(told, fields[c.name]) if c.name in others else fields[c.name]).alias(c.name)
         for c in part.reader.columns
     ]
     whole = F.when(fields.isNotNull(), F.struct(*made))
-    return lambda rows: rows.withColumn(fields_of(part.part), whole)
+    return lambda rows: rows.withColumn(IS_TOLD, is_kept).withColumn(fields_of(part.part), whole)
 
 
 def _types_in(kind: object) -> dict[str, Any]:

@@ -222,6 +222,7 @@ _HEADS = {
     f" as-confluent{_NOT_READ}",
     b"\3\0": _GLUE,
     b"\3\5": _GLUE,
+    b"\xc3\1": f"begins as Avro's single-object encoding does{_NOT_READ}",
 }
 """Other framings. Glue's: its version, then whether zlib comes next."""
 

@@ -61,6 +61,9 @@ public final class ProtobufDecoder extends Decoder {
   /** More message indexes are none. */
   private static final int MOST_INDEXES = 100;
 
+  private static final String NAMED =
+      "the message's name stands in place of message indexes, as Apicurio's serializers write it";
+
   private static final int LARGEST_NUMBER = (1 << 29) - 1;
 
   /** Seconds since 1970 of the first and the last one of the years 1 to 9999. */
@@ -342,9 +345,10 @@ public final class ProtobufDecoder extends Decoder {
 
     /** Confluent's message indexes: a count and so many numbers, zigzag; 0 alone is the first. */
     void passIndexes() {
+      int begin = at;
       long count = index();
       if (count < 0 || count > MOST_INDEXES) {
-        throw misframed("the message indexes are wrong");
+        throw misframed(isNamed(begin) ? NAMED : "the message indexes are wrong");
       }
       StringBuilder path = new StringBuilder(count == 0 ? "0" : "");
       for (long i = 0; i < count; i++) {
@@ -352,12 +356,21 @@ public final class ProtobufDecoder extends Decoder {
       }
       Object name = writer.names.get(path.toString());
       if (name == null) {
-        throw misframed("message indexes that the schema does not have");
+        throw misframed(isNamed(begin) ? NAMED : "message indexes that the schema does not have");
       }
       if (!name.equals(writer.message.name)) {
         note(MISMATCH, "the message is a " + name + ", and no " + writer.message.name);
         throw new Unreadable();
       }
+    }
+
+    /** Apicurio's way: a message of a length, whose field 1 is the name and ends where it ends. */
+    private boolean isNamed(int begin) {
+      return data.length >= begin + 3
+          && data[begin + 1] == (1 << 3 | LENGTH)
+          && data[begin + 2] > 0
+          && data[begin] == data[begin + 2] + 2
+          && data.length >= begin + 3 + data[begin + 2];
     }
 
     private long index() {
