@@ -600,7 +600,7 @@ def test_what_is_not_landed_yet_is_told_before_and_after(landed, monkeypatch):
     asked = EraseRequest(AskedKeys(raw_keys=(KEY,)), "asked", "ann", most=1.0)
     plan = plan_erasure(run, tables_of(run), asked)
     assert plan.unread == 9
-    assert "9 offsets of the stream are not landed yet" in plan.warnings[-1]
+    assert "unread offsets of the stream: 9" in plan.warnings[-1]
     made = erased(landed)
     page = erasing.page_of("orders", build_erasure(made, made.begun_at))
     assert (made.unread, "not landed when the erasure began: 9 offsets" in page) == (9, True)
