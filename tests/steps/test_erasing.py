@@ -134,7 +134,7 @@ def test_a_table_that_tells_coordinates_only_keeps_the_audit_from_being_clean(la
     landed.decide("approve")
     landed.run("later")
     audit, _ = landed.audit()
-    assert "erase-1: a table has told its coordinates only" in str(audit)
+    assert "erase-1: only its coordinates are known, from a table" in str(audit)
     assert erased(landed) is None
     run = landed.open("of somebody else")
     other = AskedKeys(raw_keys=(key_of(2),))
@@ -239,7 +239,7 @@ def test_a_raw_key_proves_nothing_of_a_record_that_was_never_read(typed):
 def test_later_records_are_not_refused_by_a_key_that_somebody_else_has(typed):
     """Also where that one's record was never read: it stays, and its later ones come."""
     run = typed.open("erase")
-    with pytest.raises(BadInput, match="stand for other records as well"):
+    with pytest.raises(BadInput, match="other records share"):
         plan_erasure(run, tables_of(run), EraseRequest(EVERY, "asked", "ann", is_future=True))
 
 
@@ -378,7 +378,7 @@ def test_a_table_of_before_that_is_away_when_an_erasure_goes_on_is_named(typed, 
     cut_off_at("erase:begun", typed, monkeypatch)
     first.table_id = None
     (made,) = goes_on(typed)
-    assert "the decoded table of before at /lake/s_decoded: nothing is there" in str(made.unreached)
+    assert "the former decoded table at /lake/s_decoded: nothing is there" in str(made.unreached)
 
 
 def test_a_table_that_a_dead_attempt_has_written_to_is_erased_from_as_well(memory, monkeypatch):
@@ -425,7 +425,7 @@ def test_tables_at_former_addresses(typed):
     assert by_text(typed, text="key-2").erasure.records == 4
     first.table_id = None
     last = by_text(typed, text="key-3").erasure
-    assert "the decoded table of before at /lake/s_decoded: nothing is there" in str(last.unreached)
+    assert "the former decoded table at /lake/s_decoded: nothing is there" in str(last.unreached)
 
 
 def test_a_plan_is_refused_where_the_erasure_would_be(typed):
@@ -465,7 +465,7 @@ def test_raw_keys_are_asked_of_former_raw_tables_as_well(typed):
     """What tells each record in a newer generation, who shares its key, and what is undecided."""
     leaves_the_raw_table(typed)
     run = typed.open("erase")
-    with pytest.raises(BadInput, match="stand for other records as well"):
+    with pytest.raises(BadInput, match="other records share"):
         plan_erasure(run, tables_of(run), EraseRequest(EVERY, "asked", "ann", is_future=True))
     plan = by_text(typed, text="key-2", by_bytes=True, plans=True)
     assert len(plan.erasure.hashes) == sum(len(r.offsets) for r in plan.found.ranges) == 4
@@ -481,7 +481,7 @@ def test_records_that_no_raw_table_has_are_named(typed):
     """Nothing tells them in a newer generation, nor later ones."""
     leaves_the_raw_table(typed).table_id = None
     plan = by_text(typed, plans=True)
-    assert "4 of these records stand in no raw table, of today or of before" in str(
+    assert "4 of these records are in no raw table that can be reached, today's or former" in str(
         plan.erasure.unreached
     )
     run = typed.open("erase")
@@ -625,7 +625,7 @@ def test_what_is_not_landed_yet_is_told_before_and_after(landed, monkeypatch):
     asked = EraseRequest(AskedKeys(raw_keys=(KEY,)), "asked", "ann", most=1.0)
     plan = plan_erasure(run, tables_of(run), asked)
     assert plan.unread == 9
-    assert "9 offsets of the stream are not landed yet" in plan.warnings[-1]
+    assert "unread offsets of the stream: 9" in plan.warnings[-1]
     made = erased(landed)
     page = erasing.page_of("orders", build_erasure(made, made.begun_at))
     assert (made.unread, "not landed when the erasure began: 9 offsets" in page) == (9, True)

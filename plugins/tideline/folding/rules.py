@@ -380,8 +380,8 @@ def refused_changes(order: Order, untold: Sequence[str], refused: Sequence[Refus
             kind="key_moved",
             expected=f"of each change event that deletes a row its {names}",
             actual=f"some with null, or a fixed value, that delete no row: {said}",
-            detail=f"the record's key has no {names}, and the database has not told the row of"
-            " before: its row would stay; landing and decoding continue",
+            detail=f"the record's key has no {names}, and the event does not have the row"
+            " before the change, so the row would stay. Landing and decoding continue",
             remedy="another current.table with the record's own key in current.key; or REPLICA"
             " IDENTITY FULL, a new snapshot in a topic that is created again, and another"
             " current.table. by_time does not help",

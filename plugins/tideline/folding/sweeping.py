@@ -80,14 +80,14 @@ def find_ghosts(run: RunContext) -> Ghosts:
     known = {str(column["name"]) for column in run.source.columns()}
     if plan is None or "snapshot" not in known:
         raise BadInput(
-            f"stream {name}: a sweep needs a current table that is folded, of change events whose"
-            " snapshot is told (decode.value.envelope, own_columns)"
+            f"stream {name}: a sweep needs a current table that is folded, made of change events"
+            " with the column snapshot (decode.value.envelope, own_columns)"
         )
     if plan.order == "sequence":
         raise BadInput(
-            f"stream {name}: current.sequence_by orders its changes, and not their offsets: a"
-            " change may be newer than the snapshot's, and stand below it. Next: another address"
-            " in current.table, which is rebuilt from the topic's records"
+            f"stream {name}: current.sequence_by orders its changes instead of their offsets, so a"
+            " change below the snapshot may be newer than the snapshot. Next: give current.table"
+            " another address, and a fold builds that table from the topic's records"
         )
     if due(state.decoding, state.folding, "").is_anything:
         raise BadInput(
@@ -101,9 +101,9 @@ def find_ghosts(run: RunContext) -> Ghosts:
     floors = _floors(run, logs, snapshot)
     if len(floors) > 1 and snapshot.began - (snapshot.before or _LONG_AGO) < _STEP:
         raise BadInput(
-            f"stream {name}: the snapshot before ended less than {_STEP.seconds} s before this one"
-            " began: which records are of which, nobody knows. Nothing was swept. Next: have the"
-            " connector make another snapshot"
+            f"stream {name}: the earlier snapshot ended less than {_STEP.seconds} s before this"
+            " snapshot began, so nobody knows which records belong to which. Nothing was swept."
+            " Next: let the connector take another snapshot"
         )
     if len(floors) > 1 and run.table.has_other("timestamp_type", _CREATE_TIME):
         raise BadInput(

@@ -308,8 +308,8 @@ NOTHING_ERASED = Erasing()
 def untold_text(name: str) -> str:
     """What an erasure asks for of which nothing but its coordinates is known."""
     return (
-        f"{name}: a table has told its coordinates only; erase its keys once more, with --settles"
-        f" {name}: they are found and refused by nothing else"
+        f"{name}: only its coordinates are known, from a table. Erase its keys again with --settles"
+        f" {name}, because nothing else finds and refuses records of these keys"
     )
 
 
