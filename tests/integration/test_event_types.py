@@ -10,11 +10,13 @@ from deltalake import DeltaTable, write_deltalake
 from tests.worlds.decoded_lake import DecodedLake, FakeDecoder, value_of
 from tideline.contract.events import build_decoded_event
 from tideline.decoding import execution
+from tideline.decoding.checking import TypedTables as CheckedTables
 from tideline.errors import BadInput, DecodingHalted, RegistryAway, ServiceAway, VerificationFailed
 from tideline.model.decoding import OTHER_TYPES
 from tideline.model.incident import Decision
 from tideline.operations.erase_finding import AskedKeys, find_records
 from tideline.operations.former_tables import former_addresses, open_former
+from tideline.registry.port import SchemaUnreadable
 from tideline.stream.stream import tables_of
 
 ID, NOTE, TOTAL = ("id", "long"), ("note", "string"), ("total", "double")
@@ -443,6 +445,111 @@ def test_a_registry_that_is_away_stops_new_ids_only(lake):
     lake.registry.away = False
     lake.decodes("two")
     assert places(lake)["created"] == [0, 4]
+
+
+def poisoned(lake, schema_id):
+    """The registry gives the texts of all schemas but of this one, as where a reference is gone."""
+    real = lake.registry.schema
+
+    def schema(asked, version):
+        if asked == schema_id:
+            raise SchemaUnreadable("it refers to addr:1, which is not there")
+        return real(asked, version)
+
+    lake.registry.schema = schema
+
+
+def test_a_schema_that_nobody_can_read_is_trouble_of_its_records(tmp_path):
+    """Also of a subject that holds records of all types: it is not known which record it is."""
+    named = ({"type": "created", "record": "Created"}, {"type": "paid", "record": "Paid"})
+    lake = lake_of(tmp_path, *named)
+    lake.decode["value"]["subject"] = "orders-value"
+    created, paid = (lake.register(ID, record=record) for record in ("Created", "Paid"))
+    broken = lake.register(ID, NOTE, record="Paid")
+    poisoned(lake, broken)
+    lake.lands(value_of(created), value_of(paid), value_of(broken))
+    lake.decodes("one")
+    assert places(lake) == {"created": [0], "paid": [1], "bad": [(2, "type_mismatch")]}
+    del lake.registry.schema  # the reference is there again
+    assert lake.redrives("again").moved == 1
+    assert places(lake) == {"created": [0], "paid": [1, 2], "bad": []}
+
+
+def test_a_schema_that_nobody_can_read_halts_where_the_stream_file_says_so(lake):
+    """As an id that the registry does not know, and as without types."""
+    lake.decode["on_schema"] = {"unknown_id": "halt"}
+    broken = lake.register(ID, ("more", "string"), subject="paid-value")
+    poisoned(lake, broken)
+    lake.lands(value_of(broken), value_of(lake.created))
+    with pytest.raises(DecodingHalted, match="schema 4: it refers to addr:1"):
+        lake.decodes("two")
+    assert places(lake)["created"] == [0]
+
+
+@pytest.mark.parametrize(
+    ("types", "decode", "asked"),
+    [
+        ([{"type": "a", "record": "A"}, {"type": "b", "subject": ":.dev:b"}], {}, ":.dev:"),
+        ([{"type": "a", "record": "A"}, {"type": "b", "subject": "b"}], {}, "*"),
+        (
+            [{"type": "a", "record": "A"}, {"type": "b", "subject": ":.dev:b", "ended": True}],
+            {},
+            ":.dev:",
+        ),
+        (
+            [{"type": "a", "record": "A"}],
+            {"key": {"format": "avro", "subject": ":.dev:orders-key"}},
+            ":.dev:",
+        ),
+    ],
+)
+def test_ids_are_asked_for_in_the_context_of_the_stream(tmp_path, types, decode, asked):
+    """A type that its record alone tells has that of the others: each context has its own ids."""
+    lake = lake_of(tmp_path, *types, **decode)
+    lake.register(ID, subject=":.dev:orders-key", record="Key")
+    lake.lands(value_of(lake.register(ID, subject=":.dev:a", record="A")))
+    questions, real = [], lake.registry.subjects_of
+    lake.registry.subjects_of = lambda i, subject: (questions.append(subject), real(i, subject))[1]
+    lake.decodes("one")
+    assert questions == [asked]
+    assert places(lake)["a"] == [0]
+
+
+def test_the_share_is_of_the_records_of_the_types_as_well(lake):
+    """Who reads two of many types is told when most of theirs are bad."""
+    lake.decode["quarantine"]["max_share"] = 0.05
+    wrong = lake.register(("id", {"type": "array", "items": "int"}), subject="paid-value")
+    lake.decode["on_schema"] = {"incompatible": "quarantine"}
+    lake.lands_rows([value_of(lake.moved)] * 40)
+    lake.lands(value_of(wrong), value_of(lake.paid))
+    with pytest.raises(DecodingHalted, match=r"found 1 of 2 records of its types \(50.0%\)"):
+        lake.decodes("two")
+    assert places(lake)["paid"] == [1]
+
+
+def test_validate_asks_for_the_subjects_of_types(lake):
+    """A subject that is none, and a field that no schema has, by the keys of their type."""
+    moved = {"type": "moved", "subject": "moved-value", "fields": ["id", "nope"]}
+    typo = {"type": "typo", "subject": "piad-value"}
+    ended = {"type": "gone", "subject": "gone-value", "ended": True}
+    types(
+        lake,
+        CREATED,
+        PAID | {"fields": ["total"]},
+        moved,
+        typo,
+        ended,
+        {"type": "a", "record": "A"},
+    )
+    run = lake.run("look")
+    known, tables = lake.ledger.read().decoding, CheckedTables()
+    found = {
+        key: allowed for key, _, allowed in tables.wrong(run.stream.decode, run.registry, known)
+    }
+    assert [*found] == ["decode.value.types.moved.fields.1", "decode.value.types.typo.subject"]
+    assert found["decode.value.types.moved.fields.1"].endswith("allowed: id")
+    assert "does not know the subject piad-value" in found["decode.value.types.typo.subject"]
+    assert [*tables.wrong(run.stream.decode)] == []  # nobody was asked
 
 
 def test_the_part_of_no_type_remembers_what_it_was_told(lake):

@@ -416,6 +416,42 @@ MUTANTS = (
         f"{TYPES}::test_ids_that_the_registry_does_not_know_and_no_ids_at_all",
     ),
     Mutant(
+        "types: a schema that nobody can read is trouble of its records",
+        "return _Found(tuple(claims)[:1], None, text if reason",
+        "return _Found(tuple(claims), None, text if reason",
+        f"{TYPES}::test_a_schema_that_nobody_can_read_is_trouble_of_its_records",
+    ),
+    Mutant(
+        "types: a schema that nobody can read halts where the file says so",
+        "        reasons += unread\n",
+        "",
+        f"{TYPES}::test_a_schema_that_nobody_can_read_halts_where_the_stream_file_says_so",
+    ),
+    Mutant(
+        "types: ids are asked for in the context of the stream",
+        'if context is not None and "*" in subject:',
+        "if False:",
+        f"{TYPES}::test_ids_are_asked_for_in_the_context_of_the_stream",
+    ),
+    Mutant(
+        "types: validate asks for the subjects of types",
+        "is_known = registry is not None and has_newest(decode, name, registry)",
+        "is_known = False",
+        f"{TYPES}::test_validate_asks_for_the_subjects_of_types",
+    ),
+    Mutant(
+        "types: the share is of the records of the types as well",
+        'shares.append((share_of_quarantine(read, bad), bad, read, " of its types"))',
+        "pass",
+        f"{TYPES}::test_the_share_is_of_the_records_of_the_types_as_well",
+    ),
+    Mutant(
+        "decode: whether a row is gone is never a null for what it cannot hold",
+        "elif decode.value.envelope is None and _OF_UNWRAPPED in decode.lenient:",
+        "elif False:",
+        "tests/unit/test_current_columns.py",
+    ),
+    Mutant(
         "types: told otherwise, every id is asked for again",
         "    if not is_alike:\n        return replace(part, reader=old.reader)\n",
         "",

@@ -55,6 +55,10 @@ REFUSED = {
         ),
         (10, "decode.on_value.gone", "None", "since current.deletes.when.column names the"),
     ),
+    "the mark of unwrapped rows that may be null": (
+        file(["id"]).replace("current:", "  on_value: {__deleted: null}\ncurrent:"),
+        (10, "decode.on_value.__deleted", "None", "since current.deletes.when names the column"),
+    ),
     "a tombstone": (
         file(["is_tombstone"]),
         (12, "current.key.0", "'is_tombstone'", "is_tombstone is about a change"),

@@ -59,6 +59,37 @@ def test_an_edit(old, new, key, when):
     assert (found.key.startswith(key), found.when) == (True, when)
 
 
+TYPED = (
+    FILE
+    + """
+registry: {}
+decode:
+  value:
+    format: avro
+    types:
+      - {type: paid, record: Paid, expect: [{name: known, sql: id > 0}]}
+  tombstones: drop
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "key", "text"),
+    [
+        ("id > 0", "id > 1", "paid.expect.known.sql", "redrive FILE --class expectation"),
+        ("record: Paid", "record: Bought", "paid.record", "redrive FILE --class other_type"),
+        ("record: Paid", "record: Paid, fields: [id]", "paid.fields", "decode FILE --again"),
+        ("record: Paid", "record: Paid, ended: true", "paid.ended", "gives it no more rows"),
+    ],
+)
+def test_an_edit_of_an_event_type(old, new, key, text):
+    """It is told what to do for that key, not what a new type asks for."""
+    one, other = (parse_stream(text, "f") for text in (TYPED, TYPED.replace(old, new, 1)))
+    (found,) = edits(one, other)
+    assert found.key == f"decode.value.types.{key}"
+    assert text in found.text
+
+
 FLEET = """\
 fleet: shop
 topic_pattern: shop\\..*

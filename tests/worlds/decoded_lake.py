@@ -131,6 +131,7 @@ class FakeDecoder:
             raw_rows=len(rows),
             tombstones=sum(row["value"] is None for row in rows),
             classes=dict(Counter(str(r["error_class"]) for r in bad)),
+            bad_of_types=sum(r["schema_id"] in of_id for r in bad),
             changed=sum(one.rows for one in made.values()),
             quarantine_changed=len(bad),
         )

@@ -365,7 +365,8 @@ def _registry(run: RunContext) -> str:
     assert registry is not None
     named: list[str | None] = []
     if decode is not None:
-        named = [decode.value.subject, decode.key.subject, *(t.subject for t in decode.types)]
+        named = [decode.value.subject, decode.key.subject]
+        named += [t.subject for t in decode.types if not t.ended]  # the others may be deleted
     subjects = [subject for subject in named if subject is not None and "*" not in subject]
     if not subjects:
         registry.subjects_of(1, "")

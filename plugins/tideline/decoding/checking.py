@@ -7,8 +7,10 @@ schema files are looked at; a part that a registry has the schema of is not know
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tideline.decoding.event_types import has_newest
 from tideline.decoding.readers import (
     has_all_schemas,
     missing_fields,
@@ -16,7 +18,7 @@ from tideline.decoding.readers import (
     strange_columns,
 )
 from tideline.decoding.steps import drafted
-from tideline.errors import BadInput
+from tideline.errors import BadInput, RegistryMisused
 from tideline.model.decoding import Decoding, PartPlan
 from tideline.registry.port import RegistryPort
 from tideline.stream.decoding import Decode
@@ -51,10 +53,9 @@ class TypedTables:
         Raises:
             BadInput: There is no Java for Spark.
         """
-        for one in decode.types:
-            key = f"decode.value.types.{one.type}.expect"
-            yield from self._refused(decode.of_type(one.type), None, key)
-        if decode.types:  # which columns there are is known once a run has met their ids
+        if decode.types:
+            for one in decode.types:
+                yield from self._of_type(decode, one.type, registry, known)
             return
         try:
             parts = parts_without_a_run(decode, registry, known)
@@ -66,6 +67,27 @@ class TypedTables:
             wanted = decode.event_time.field if decode.event_time is not None else None
             yield from strange_columns(wanted, parts)
         yield from self._refused(decode, parts, "decode.expect")
+
+    def _of_type(
+        self, decode: Decode, name: str, registry: RegistryPort | None, known: Decoding | None
+    ) -> Iterator[Wrong]:
+        """What is wrong with an event type; which columns it has, its newest schema may say."""
+        key = f"decode.value.types.{name}"
+        own = decode.of_type(name)
+        try:
+            is_known = registry is not None and has_newest(decode, name, registry)
+        except RegistryMisused as error:
+            yield f"{key}.subject", str(own.value.subject), error.message
+            return
+        if known is not None:
+            mine = (p for p in known.parts if p.part == "key" or p.type == name)
+            known = replace(known, parts=tuple(replace(p, type="") for p in mine))
+        found = self.wrong(own, registry, known) if is_known else self.wrong(own)
+        for where, value, allowed in found:
+            for there in ("decode.value.fields", "decode.expect"):
+                if where.startswith(there):
+                    where = f"{key}{where.removeprefix(there.rpartition('.')[0])}"
+            yield where, value, allowed
 
     def _refused(
         self, decode: Decode, parts: tuple[PartPlan, ...] | None, key: str

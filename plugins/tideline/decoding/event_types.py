@@ -24,7 +24,7 @@ from tideline.model.decoding import (
     context_of,
 )
 from tideline.model.wording import first_few
-from tideline.registry.port import SchemaUnreadable, SubjectVersion
+from tideline.registry.port import RegistryPort, SchemaUnreadable, SubjectVersion
 from tideline.registry.protobuf_files import compiled_protobuf
 from tideline.stream.decoding import Decode
 from tideline.texts import told
@@ -64,7 +64,11 @@ def _values(
     known = before.get(OTHER_TYPES)
     wanted = [_begin(decode, one.type, is_ended=one.ended) for one in decode.types]
     subjects = [s for s in (decode.value.subject, *(p.subject for p in wanted)) if s]
-    value = decode.value.model_copy(update={"subject": subjects[0] if subjects else "*"})
+    context = next(filter(None, map(context_of, decode.subjects)), None)
+    subject = subjects[0] if subjects else "*"
+    if context is not None and "*" in subject:  # no name of a subject: only its context is asked
+        subject = f":{context}:"
+    value = decode.value.model_copy(update={"subject": subject})
     others = replace(begin("value", value), type=OTHER_TYPES)
     is_alike = {_told_by(p) for p in wanted} | {_told_by(others)} == {
         _told_by(p) for p in before.values()
@@ -86,6 +90,19 @@ def _begin(decode: Decode, name: str, *, is_ended: bool) -> PartPlan:
     part = begin("value", decode.of_type(name).value)
     record = next(one.record for one in decode.types if one.type == name)
     return replace(part, type=name, record=record, subject="" if is_ended else part.subject)
+
+
+def has_newest(decode: Decode, name: str, registry: RegistryPort) -> bool:
+    """Whether the newest schema of a type's subject is one of the type's: it says which columns."""
+    is_ended = next(one.ended for one in decode.types if one.type == name)
+    part = _begin(decode, name, is_ended=is_ended)
+    if not part.subject or "*" in part.subject:
+        return False
+    try:
+        version, newest = registry.latest(part.subject)
+    except SchemaUnreadable:
+        return False
+    return _claims(part, [version], record_names(newest, compiled_protobuf)) is not None
 
 
 def _told_by(part: PartPlan) -> tuple[str | None, ...]:
@@ -165,7 +182,7 @@ def _claimed(
     noted = run.ledger.known_schemas(ids)
     unknown, foreign, unfit = [*others.unknown], [*others.foreign], [*others.unfit]
     texts, new = dict(others.unreadable), defaultdict[str, list[WriterSchema]](list)
-    doubtful: list[str] = []
+    doubtful, unread = list[str](), list[str]()
     for schema_id in ids:
         found = _identified(run, others, types.values(), schema_id, noted.get(schema_id))
         if found is None:
@@ -181,9 +198,10 @@ def _claimed(
             )
         elif len(found.types) > 1 or found.writer is None:
             unfit.append(schema_id)
+            is_twice = len(found.types) > 1
             twice = f"types {first_few(found.types)} all claim it: {found.text}"
-            texts[schema_id] = twice if len(found.types) > 1 else found.text
-            doubtful += [f"schema {schema_id}: {twice}"] * (len(found.types) > 1)
+            texts[schema_id] = twice if is_twice else found.text
+            (doubtful if is_twice else unread).append(f"schema {schema_id}: {texts[schema_id]}")
         else:
             new[found.types[0]].append(found.writer)
     note(run, (w for ws in new.values() for w in ws if not _says(w, noted.get(w.schema_id))))
@@ -195,7 +213,7 @@ def _claimed(
         unreadable=tuple(sorted(texts.items())),
     )
     if may_halt:
-        _refuse(run, others, doubtful)
+        _refuse(run, others, doubtful, unread)
     for name, writers in new.items():
         size = sizes["value", name]
         types[name] = _grown(run, types[name], writers, keys, size, may_halt=may_halt)
@@ -206,13 +224,16 @@ def _says(schema: WriterSchema, noted: WriterSchema | None) -> bool:
     return noted is not None and noted.says_the_same(schema)
 
 
-def _refuse(run: RunContext, others: PartPlan, doubtful: Sequence[str]) -> None:
+def _refuse(
+    run: RunContext, others: PartPlan, doubtful: Sequence[str], unread: Sequence[str]
+) -> None:
     """Halt where an id is of two types, or is not to be read and the stream file says so."""
     decode = run.stream.decode
     assert decode is not None
     reasons = [*doubtful]
     if decode.on_schema.unknown_id == "halt":
         reasons += [f"the registry does not know the id {n}" for n in sorted(others.unknown)]
+        reasons += unread
     if reasons:
         halt(run, others, reasons)
 
@@ -256,8 +277,10 @@ def _identified(
         if (version := _claims(part, versions, names)) is not None
     }
     text = f"subject {versions[0].subject}, record {(names or ('unknown',))[0]}"
-    if schema is None or len(claims) != 1:
-        return _Found(tuple(claims), None, text if reason is None or not claims else reason)
+    if schema is None:  # what its records are called nobody knows: whose subject it is says enough
+        return _Found(tuple(claims)[:1], None, text if reason is None or not claims else reason)
+    if len(claims) != 1:
+        return _Found(tuple(claims), None, text)
     (name,) = claims
     if schema.schema_type != others.format:
         strange = f"it is of format {schema.schema_type}, and not {others.format}"

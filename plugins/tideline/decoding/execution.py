@@ -350,14 +350,19 @@ def refuse_burying(run: RunContext, attempt: TypedAttempt, result: DecodeResult)
         )
     no_fault = result.classes.get(NO_CHANGE, 0) + result.classes.get(OTHER_TYPE, 0)
     buried = quarantined - no_fault - result.halting  # these are decided
-    share = share_of_quarantine(result.raw_rows, buried)
+    shares = [(share_of_quarantine(result.raw_rows, buried), buried, result.raw_rows, "")]
+    if plan.types:  # records of no type may be a hundred times as many
+        read = sum(rows.rows for rows in result.by_type.values()) + result.bad_of_types
+        bad = result.bad_of_types - result.classes.get(NO_CHANGE, 0) - result.halting
+        shares.append((share_of_quarantine(read, bad), bad, read, " of its types"))
+    share, buried, asked, whose = max(shares)
     if share > plan.max_share and not is_settled(run, "quarantine_share", plan, result.classes):
         _halt(
             run,
             attempt,
             "quarantine_share",
             f"at most {plan.max_share:.1%} (decode.quarantine.max_share)",
-            f"{quarantined:,} of {how_many(result.raw_rows, 'record')} ({share:.1%}):"
+            f"{buried:,} of {how_many(asked, 'record')}{whose} ({share:.1%}):"
             f" {_by_name(result.classes)}",
             result.classes,
         )

@@ -208,6 +208,7 @@ class DecodeResult:
         halting: Rows that fail at least one of those that halt.
         by_type: The rows of `decoded`, by event type where there are several.
         bare_updates: Updates that bring no row of before, if a null may be an untold value there.
+        bad_of_types: Rows for the quarantine that are of one of several event types.
         error: Class of the error in `tideline.errors`; None after success.
     """
 
@@ -225,6 +226,7 @@ class DecodeResult:
     halting: int = 0
     by_type: Mapping[str, SparkResult] = field(default_factory=dict)
     bare_updates: int = 0
+    bad_of_types: int = 0
     error: str | None = None
     message: str = ""
 

@@ -47,7 +47,7 @@ def refused_column(current: Current, decode: Decode) -> RefusedColumn | None:
         if why := _names_no_row(decode, name) or taken_by_table([name], sequence):
             return RefusedColumn(key, why)
     lenient = {without_case(name): name for name in decode.lenient}
-    for key, name in _named(current):
+    for key, name in _named(current, decode):
         if (given := lenient.get(without_case(name))) is not None:
             return RefusedColumn(f"decode.on_value.{given}", _LENIENT.format(key=key))
         if not _can_be_made(decode, name):
@@ -65,11 +65,13 @@ def _of_key(current: Current, decode: Decode) -> Iterator[tuple[str, str]]:
             yield f"decode.key.fields.{n}.as", field.column
 
 
-def _named(current: Current) -> Iterator[tuple[str, str]]:
-    """The columns that the section names, and where they stand."""
+def _named(current: Current, decode: Decode) -> Iterator[tuple[str, str]]:
+    """The columns that the section names, or means where it names none, and where they stand."""
     yield from ((f"current.key.{n}", name) for n, name in enumerate(current.key or ()))
     if current.deletes.when is not None:
         yield "current.deletes.when.column", current.deletes.when.column
+    elif decode.value.envelope is None and _OF_UNWRAPPED in decode.lenient:
+        yield "current.deletes.when", _OF_UNWRAPPED  # its default, where there is such a column
     yield from ((f"current.sequence_by.{n}", c) for n, c in enumerate(current.sequence_by or ()))
 
 

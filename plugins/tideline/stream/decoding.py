@@ -523,6 +523,12 @@ class Decode(Section):
         return tuple(self.value.types or ())
 
     @property
+    def subjects(self) -> tuple[str, ...]:
+        """The subjects, and patterns of such, that the section names; all of one context."""
+        named = (self.value.subject, self.key.subject, *(t.subject for t in self.types))
+        return tuple(subject for subject in named if subject is not None)
+
+    @property
     def addresses(self) -> dict[str, str]:
         """Addresses of the typed tables by event type; of the only one by ""."""
         return {t.type: self.table.uri.replace(TYPE, t.type) for t in self.types} or {
@@ -610,9 +616,7 @@ class Decode(Section):
                 raise ValueError(f"{name} is for value, not for key")
         if self.value.null_values and self.tombstones == "drop":
             raise ValueError("value.null_values needs tombstones: keep")
-        named = (self.value.subject, self.key.subject, *(t.subject for t in self.types))
-        subjects = [subject for subject in named if subject is not None]
-        if len({context_of(subject) for subject in subjects}) > 1:
+        if len({context_of(subject) for subject in self.subjects}) > 1:
             raise ValueError(
                 "the subjects of value and key are of two contexts of the registry, and each has"
                 " ids of its own: give subjects of one context"

@@ -23,6 +23,8 @@ WHEN: Mapping[When, str] = {
 
 _NEW_TABLES = "two new addresses, of table and quarantine: all that is landed is decoded again"
 _AGAIN = "earlier rows: tideline decode FILE --again"
+_JUDGED = f"quarantined ones: tideline redrive FILE --class expectation. {_AGAIN}"
+_TOLD = f"quarantined ones: tideline redrive FILE --class other_type. {_AGAIN}"
 _NEW_CURRENT = "choose another address for the current table: a new table is built there"
 _MOVED = "tideline move-ledger FILE moves the ledger as well; otherwise the next run halts"
 EFFECTS: Mapping[str, tuple[When, str]] = {
@@ -63,6 +65,10 @@ EFFECTS: Mapping[str, tuple[When, str]] = {
         "records of a new type: tideline redrive FILE --class other_type. A type that has a table"
         " stays in the file: ended: true gives it no more rows",
     ),
+    "decode.value.types.subject": ("later_records", _TOLD),
+    "decode.value.types.record": ("later_records", _TOLD),
+    "decode.value.types.fields": ("later_records", _AGAIN),
+    "decode.value.types.expect": ("later_records", _JUDGED),
     "decode.key": ("later_records", f"{_AGAIN}. A schema that does not fit the table halts"),
     "decode.table.uri": ("refused", _NEW_TABLES),
     "decode.table.partition_by": ("refused", f"fixed when the table was created; {_NEW_TABLES}"),
@@ -76,10 +82,7 @@ EFFECTS: Mapping[str, tuple[When, str]] = {
     ),
     "decode.event_time": ("later_records", _AGAIN),
     "decode.tombstones": ("later_records", _AGAIN),
-    "decode.expect": (
-        "later_records",
-        f"quarantined ones: tideline redrive FILE --class expectation. {_AGAIN}",
-    ),
+    "decode.expect": ("later_records", _JUDGED),
     "decode.transform": ("later_records", f"a clear runs the function as it is then. {_AGAIN}"),
     "decode": ("next_run", "everything that is landed is decoded, or nothing more is"),
     "current.table.uri": ("next_run", "a new table is built there"),
@@ -117,6 +120,7 @@ FLEET_EFFECTS: Mapping[str, tuple[When, str]] = {
     "stream": ("next_run", "of each topic: as for a stream file"),
     "overrides": ("next_run", "of that topic: as for a stream file"),
 }
+_OF_TYPES = ["decode", "value", "types"]
 _OF_STREAMS = {"stream": 1, "overrides": 2}
 """How many levels of a fleet file's section stand above the keys of a stream."""
 
@@ -170,6 +174,8 @@ def effect_of(key: str) -> tuple[When, str]:
         KeyError: Nobody has said it.
     """
     parts = key.split(".")
+    if parts[:3] == _OF_TYPES and len(parts) > len(_OF_TYPES) + 1:
+        del parts[len(_OF_TYPES)]  # the type's name
     for length in range(len(parts), 0, -1):
         if (found := EFFECTS.get(".".join(parts[:length]))) is not None:
             return found

@@ -100,6 +100,7 @@ def _counted(
         tombstones=told["tombstones"],
         unasked=told["new"] + sum(counts["new"] for counts in done.values()),
         failed=failed,
+        bad_of_types=sum(counts["bad"] for counts in done.values()),
     )
 
 
