@@ -32,6 +32,7 @@ setup: $(READY)  ## What a run and the demo need: packages, Java if there is non
 
 $(READY): requirements.txt requirements/demo.txt requirements/uv.txt pyproject.toml plugins/tideline/versions.py
 	@command -v $(PYTHON) > /dev/null || { echo "make: $(PYTHON) not found; install Python 3.11 or set PYTHON=" >&2; exit 2; }
+	@echo "installing packages into .venv, then jars: a minute or two"
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv; $(call TOOK,environment)
 	@$(LOCKED) -r requirements.txt -r requirements/demo.txt; $(call TOOK,packages)
 	@$(INSTALL) --no-build-isolation --editable .; $(call TOOK,Tideline itself)
@@ -206,7 +207,7 @@ pins: $(TESTS_READY)  ## Write coordinate and SHA-256 of every jar of versions.p
 classes: $(TESTS_READY)  ## Note which classes a Spark driver loads, for the archive that setup writes, into plugins/tideline/launch/spark-classes.xz
 	PYTHONPATH=plugins:dags:spark_jobs:. $(BIN)/python -m devstack.class_list
 
-wheel: $(TESTS_READY)  ## Build dist/tideline-*.whl, and dist/constraints.txt: the versions that all tests run with
+wheel: $(READY)  ## Build dist/tideline-*.whl, and dist/constraints.txt: the versions that all tests run with
 	rm -rf dist build plugins/*.egg-info
 	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 	rm -rf build plugins/*.egg-info

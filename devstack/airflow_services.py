@@ -129,7 +129,7 @@ class EmbeddedAirflow:
         logs = [server.log for name, server in self.servers.items() if "scheduler" in name]
         return AirflowClient(self.url, username, self._passwords[username], logs)
 
-    def start(self, timeout_seconds: float = 180) -> EmbeddedAirflow:
+    def start(self, timeout_seconds: float = 600) -> EmbeddedAirflow:
         """Migrate the database, start the services, wait until all are healthy.
 
         Args:
@@ -152,7 +152,7 @@ class EmbeddedAirflow:
             raise
         return self
 
-    def start_pages(self, timeout_seconds: float = 180) -> EmbeddedAirflow:
+    def start_pages(self, timeout_seconds: float = 600) -> EmbeddedAirflow:
         """Start the API server alone, with all Dags as they are now; nothing runs them.
 
         Args:
@@ -229,6 +229,8 @@ class EmbeddedAirflow:
             ),
             "CORE__PLUGINS_FOLDER": str(_REPOSITORY / "plugins"),
             "CORE__LOAD_EXAMPLES": "False",
+            "CORE__DAGBAG_IMPORT_TIMEOUT": "300",  # on a busy machine an import takes a minute
+            "DAG_PROCESSOR__DAG_FILE_PROCESSOR_TIMEOUT": "600",
             "CORE__EXECUTOR": "LocalExecutor",
             "CORE__PARALLELISM": "4",
             "CORE__EXECUTION_API_SERVER_URL": f"{self.url}/execution/",

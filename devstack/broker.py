@@ -81,7 +81,7 @@ class Broker:
         """Folder that holds one folder per partition (Kafka's `log.dirs`)."""
         return self.folder / "data"
 
-    def start(self, timeout_seconds: float = 60) -> Broker:
+    def start(self, timeout_seconds: float = 300) -> Broker:
         """Format the folder if it is new, start, and wait until the port accepts connections.
 
         Args:

@@ -10,15 +10,16 @@ _LINK = re.compile(r"\[([^\]]*)\]\(((?:\.\./)+[^)]*)\)")
 _DECISIONS = "adr/index.md"
 _DECISION = re.compile(r"adr/\d{4}-.+\.md")
 _MOVED = "# Moved\n"
+_STYLE = "style.md"
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, **_: Any) -> str:
     """Links to files outside of the pages stay as text: the site has only the pages.
 
-    A page that only leads on is not searched, and no decision is: their index is, which lists them.
+    Pages that only lead on, decisions and the style guide are not searched.
     """
     name = page.file.src_uri
-    if markdown.startswith(_MOVED) or _DECISION.fullmatch(name):
+    if markdown.startswith(_MOVED) or _DECISION.fullmatch(name) or name == _STYLE:
         page.meta["search"] = {"exclude": True}
     pages = Path(config["docs_dir"]).resolve()
     here = pages / Path(name).parent

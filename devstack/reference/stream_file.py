@@ -42,7 +42,8 @@ _MORE = {
     "kafka.connection": "[Its properties](../brokers-security.md#the-connection).",
     "table.connection": "[Its parts](../object-stores.md#the-connection).",
     "spark.connection": "Or of type [spark_connect](../spark.md).",
-    "registry.connection": "Needed with a `subject`. [Its parts](../decoding.md#the-registry).",
+    "registry.connection": "Needed with a `subject`."
+    " [Its parts](../decoding.md#the-schema-registry).",
     "decode.transform": "[What it may do](../how-to/decode.md#transform-rows-with-a-function).",
     "decode.value.message": "[What such a record has to be]"
     "(../decoding.md#what-a-protobuf-record-has-to-be).",

@@ -45,7 +45,7 @@ def test_three_clicks_from_the_list_to_a_decision(visitor, halted):
     click(shown.get_by_role("button", name="accept_loss"))
     page.keyboard.type("they were tests")  # the field has the focus
     click(shown.get_by_role("button", name="Accept the loss of at most 148,300 records"))
-    expect(shown).to_contain_text("Recorded; the next run carries it out.")
+    expect(shown).to_contain_text("Recorded. The next run carries the decision out.")
     form = {"stream": "orders", "incident": "incident-31", "choice": "accept_loss"}
     conf = {**form, "reason": "they were tests"}
     assert halted.sent == [(DAG_RUNS, {"conf": conf, "logical_date": None})]
@@ -59,13 +59,13 @@ def test_a_refresh_keeps_what_is_written_and_the_decision_is_shown(visitor, halt
     page.keyboard.type("they were")
     visitor.refreshed(page)
     page.keyboard.type(" tests")
-    expect(card(page).get_by_label("Why")).to_have_value("they were tests")
+    expect(card(page).get_by_label("Reason")).to_have_value("they were tests")
     decided = {"decision": "accept_loss", "decided_by": "ann", "reason": "they were tests"}
     first, *others = halted.page.incidents
     halted.page = halted.orders(incidents=(first.model_copy(update=decided), *others))
     visitor.refreshed(page)
     expect(card(page)).to_contain_text("accept_loss by ann")
-    told = "Decided, waits for a run. The next scheduled run carries the decision out."
+    told = "Decided. The decision waits for a run. The next scheduled run carries the decision out."
     expect(card(page)).to_contain_text(told)
     expect(card(page).locator("form")).to_have_count(0)
 
@@ -78,13 +78,15 @@ def test_a_decision_is_carried_out_at_once(visitor, halted):
     page = visitor.stream()
     expect(page.locator(".headline")).to_contain_text("decided, waits for a run")
     card(page).get_by_role("button", name="Run now").click()
-    expect(card(page)).to_contain_text("The run has ended well.")
+    expect(card(page)).to_contain_text("The run was successful.")
     assert halted.sent == [("/api/v2/dags/orders/dagRuns", {"conf": {}, "logical_date": None})]
     link = card(page).get_by_role("link", name="This run")
     assert link.get_attribute("href").endswith("/dags/orders/runs/sent")
     halted.paused = {"orders"}
     visitor.refreshed(page)
-    expect(card(page)).to_contain_text("The Dag is paused: unpause it, else no run begins.")
+    expect(card(page)).to_contain_text(
+        "The Dag is paused. Unpause the Dag, otherwise no run begins."
+    )
 
 
 def test_like_incidents_are_answered_together(visitor, halted):
@@ -93,7 +95,7 @@ def test_like_incidents_are_answered_together(visitor, halted):
     expect(card(page, "incident-33").get_by_role("button")).to_have_count(2)
     card(page).get_by_role("button", name="accept_loss").click()
     page.keyboard.type("they were tests")
-    card(page).get_by_label("and 1 other of orders of this class").check()
+    card(page).get_by_label("also decide 1 other incident of this class in orders").check()
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     expect(card(page)).to_contain_text("Recorded")
@@ -104,10 +106,18 @@ def test_like_incidents_are_answered_together(visitor, halted):
 @pytest.mark.parametrize(
     ("taken", "state", "said"),
     [
-        ((403, {"detail": "Forbidden"}), None, "It was not recorded: Forbidden"),
-        ((404, {"detail": "The Dag was not found"}), None, "It was not recorded: The Dag was not"),
-        (None, "failed", "It was not recorded; the run's log says why."),
-        (None, "queued", "Airflow has taken it; it is recorded when this run is through."),
+        ((403, {"detail": "Forbidden"}), None, "The decision was not recorded: Forbidden"),
+        (
+            (404, {"detail": "The Dag was not found"}),
+            None,
+            "The decision was not recorded: The Dag was not",
+        ),
+        (None, "failed", "The decision was not recorded. The run's log says why."),
+        (
+            None,
+            "queued",
+            "Airflow has accepted the run. The decision is recorded when the run ends.",
+        ),
     ],
 )
 def test_what_is_not_recorded_is_said(visitor, halted, taken, state, said):
@@ -131,7 +141,7 @@ def test_without_a_reason_nothing_is_sent(visitor, halted):
     card(page).get_by_role("button", name="accept_loss").click()
     page.keyboard.type("  ")
     card(page).get_by_role("button", name="Accept the loss of at most 148,300 records").click()
-    expect(card(page).get_by_label("Why")).to_be_focused()
+    expect(card(page).get_by_label("Reason")).to_be_focused()
     assert halted.sent == []
 
 

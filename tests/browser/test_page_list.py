@@ -212,7 +212,7 @@ def test_brokers_away(visitor, world):
     look = one.brokers.model_copy(update={"problem": away})
     world.streams[0] = one.model_copy(update={"brokers": look})
     page = visitor.streams()
-    expect(page.locator("#notices")).to_contain_text("The brokers cannot be asked for 1 stream")
+    expect(page.locator("#notices")).to_contain_text("The brokers do not answer for 1 stream")
     expect(page.locator("#notices")).to_contain_text(away)
     expect(page.locator("tr", has_text=one.stream)).to_contain_text("brokers away")
 

@@ -103,8 +103,8 @@ def test_services_away(visitor, world):
     look = world.page.brokers.model_copy(update={"asked_at": ago(minutes=7), "problem": AWAY})
     world.page = world.orders(brokers=look)
     page = visitor.stream()
-    expect(page.locator("#notices")).to_contain_text("The brokers cannot be asked.")
-    expect(page.locator("#notices")).to_contain_text("is of 7 min ago")
+    expect(page.locator("#notices")).to_contain_text("The brokers do not answer.")
+    expect(page.locator("#notices")).to_contain_text("was known 7 min ago")
     expect(page.locator("#notices")).to_contain_text(AWAY)
     denied = "topic orders: TopicAuthorizationFailedError"
     doubted = world.page.status.model_copy(update={"is_measured": False, "problem": denied})
@@ -115,7 +115,7 @@ def test_services_away(visitor, world):
     never = world.page.ledger.model_copy(update={"asked_at": None, "problem": "no such table"})
     world.page = world.orders(ledger=never, status=None)
     visitor.refreshed(page)
-    expect(page.locator("#notices")).to_contain_text("The ledger cannot be asked.")
+    expect(page.locator("#notices")).to_contain_text("The ledger does not answer.")
     expect(page.locator(".headline")).to_contain_text("unknown")
 
 

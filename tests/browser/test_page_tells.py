@@ -59,7 +59,7 @@ def test_how_long_a_run_waited_for_its_slot_is_said(visitor, world):
     for number in range(2):
         page.locator(".opener").nth(number).click()
     details = page.locator(".rundetails")
-    expect(details.first).to_contain_text("waited 1 min 37 s for it")
+    expect(details.first).to_contain_text("1 min 37 s for a slot of Airflow")
     expect(details.nth(1)).not_to_contain_text("waited")
 
 

@@ -271,7 +271,7 @@ def test_a_folder_that_is_not_there_is_an_import_error(monkeypatch, tmp_path):
     """Without one, all Dags of a site would be gone without a word."""
     from tideline.airflow.dags import stream_dags
 
-    with pytest.raises(BadInput, match=r"got /no/such, which is no folder; set TIDELINE_STREAMS"):
+    with pytest.raises(BadInput, match=r"got /no/such, which is no folder\. Set TIDELINE_STREAMS"):
         stream_dags("/no/such")
     monkeypatch.setenv("TIDELINE_STREAMS", str(tmp_path / "typo"))
     with pytest.raises(BadInput, match="typo, which is no folder"):

@@ -16,7 +16,26 @@ GIVEN_UP = "tests/unit/test_given_up_tables.py"
 TAKEN_OUT = "tests/steps/test_topics_taken_out.py"
 DECIDING = "tests/dags/test_deciding.py"
 RIGHTS = "tests/dags/test_who_asks.py"
+LEFT = "tests/steps/test_left_logs.py"
 MUTANTS = (
+    Mutant(
+        "a decision by which a log is left is a loss of what came there",
+        "    return replace(effect, head=effect.head.having_left(head))",
+        "    return effect",
+        LEFT,
+    ),
+    Mutant(
+        "so is one that the ledger has forgotten, and the table tells",
+        "    head = head.having_left(before)\n",
+        "",
+        LEFT,
+    ),
+    Mutant(
+        "a log that is read on is not left",
+        "            if now != p.identity:",
+        "            if True:",
+        LEFT,
+    ),
     Mutant(
         "a form's choice is one that the class allows",
         "if decision.choice not in known.finding.choices:",

@@ -11,6 +11,19 @@ REFUSED = "tests/spark/test_conditions.py::test_which_are_refused"
 RULES = "tests/unit/test_decoding_rules.py"
 MUTANTS = (
     Mutant(
+        "an empty table takes the place of one whose end was approved",
+        "    create_table(run, state.control.ledger_id)\n    seen",
+        "    seen",
+        "tests/steps/test_gone_raw.py",
+    ),
+    Mutant(
+        "nothing is decoded again from a table that others have changed",
+        "    if findings := foreign_changes(run, state)[1]:",
+        "    if findings := ():",
+        "tests/steps/test_gone_raw.py",
+        within="_refuse_changed",
+    ),
+    Mutant(
         "decoding: a time may be the smallest long",
         "F.when(column.between(-_FAR_MS, _FAR_MS), column)",
         "F.when(F.abs(column) <= _FAR_MS, column)",
@@ -340,8 +353,8 @@ MUTANTS = (
     ),
     Mutant(
         "decode: a lost row is no dropped tombstone (audit)",
-        "missing += _flaws(identity, subtract(unseen, union(tombstones, gone)))",
-        "pass",
+        "missing=_all_flaws(without_row(unseen, tombstones, gone)),",
+        "missing=(),",
         f"{PAIRS}::test_lost_rows_do_not_pass_for_tombstones",
     ),
     Mutant(
@@ -536,5 +549,12 @@ MUTANTS = (
         "value",
         "tests/unit/test_stream_files.py::test_one_address_of_two_may_be_named",
         within="_tables_beside_the_raw_one",
+    ),
+    Mutant(
+        "decode: others have not taken rows out of the raw table",
+        "if changes := foreign_changes(run, run.ledger.read())[1]:",
+        "if changes := ():",
+        "tests/steps/test_restored_tables.py"
+        "::test_nothing_is_decoded_of_a_raw_table_that_others_put_back",
     ),
 )

@@ -120,7 +120,7 @@ MUTANTS = (
         "    elif foreign:",
         "    elif False:",
         TABLE_WATCH,
-        within="_foreign_changes",
+        within="changes_by_others",
     ),
     Mutant(
         "commits that nobody can look at (R13)", "    elif unseen:", "    elif False:", TABLE_WATCH

@@ -5,12 +5,14 @@ from tests.mutants.mutant import Mutant
 FOLD = "tests/spark/test_fold.py"
 CURRENT = "tests/spark/test_current.py"
 DAMAGE = "tests/spark/test_current_damage.py"
+SEALED = "tests/steps/test_sealed_folds.py"
 SWEEP = "tests/spark/test_sweeping.py"
 RULES = "tests/unit/test_fold_rules.py"
 ORDER = "tests/spark/test_current_order.py"
 INCARNATIONS = "tests/unit/test_incarnations.py"
 HASHES = "tests/spark/test_hashes.py"
 VIEWS = "tests/spark/test_current_views.py"
+RESTORED = "tests/steps/test_restored_tables.py"
 ANY = f"{FOLD}::test_any_order_any_portions_again"
 MUTANTS = (
     Mutant(
@@ -187,6 +189,54 @@ MUTANTS = (
         "made = table_of(run).find_commit(left.plan.plan_id, left.before_version)",
         "made = None",
         "tests/faults/test_crash_folding.py::test_a_fold_is_killed",
+    ),
+    Mutant(
+        "fold: what a forgotten fold has sealed is learned",
+        "    if (told := told_by_folds(run, state)) is None:",
+        "    if True:",
+        SEALED,
+    ),
+    Mutant(
+        "fold: its commit tells what no change does",
+        "        fold=dump(sealed),\n",
+        "",
+        SEALED,
+    ),
+    Mutant(
+        "fold: a table of before tells a new one",
+        '        table = run.open_table("current", last[0].plan.table_uri)',
+        "        return None",
+        SEALED,
+    ),
+    Mutant(
+        "fold: where a forgotten fold tells nothing the table is unproven",
+        "            return replace(self, lost=self.lost | untold)",
+        "            return self",
+        SEALED,
+    ),
+    Mutant(
+        "fold: a plan that is found open hides nothing that came after it",
+        "        or _is_overtaken(run, made)\n",
+        "",
+        SEALED,
+    ),
+    Mutant(
+        "fold: the token of a closed plan is its own",
+        "    token = 0 if known is None else known.token",
+        "    token = seen.token or 0",
+        SEALED,
+    ),
+    Mutant(
+        "sweep: floors stand while their snapshot is decoded again",
+        "standing_floors(folding.floors, state.head.coverage)",
+        "standing_floors(folding.floors, state.decoding.coverage)",
+        SEALED,
+    ),
+    Mutant(
+        "sweep: floors that are given up are lost deletes",
+        "        return replace(self, floors=(), healed=NOWHERE, lost=self.lost | given_up)",
+        "        return replace(self, floors=(), healed=NOWHERE)",
+        SEALED,
     ),
     Mutant(
         "sweep: a change below the floors is a delete",
@@ -440,5 +490,62 @@ MUTANTS = (
         "head = having_followed(head.having_noted_incarnations(), logs, names)",
         "pass",
         "tests/steps/test_incarnations.py::test_a_ledger_that_was_put_back_learns_the_order",
+    ),
+    Mutant(
+        "fold: what is counted as folded is in the typed table",
+        "    _refuse_lacking(run, plan, plan.ranges)\n",
+        "",
+        f"{RESTORED}::test_a_fold_of_a_typed_table_that_others_put_back_counts_nothing",
+    ),
+    Mutant(
+        "fold: what buckets are rebuilt of is in the typed table",
+        "        _refuse_lacking(run, plan, plan.covered)",
+        "        pass",
+        f"{RESTORED}::test_a_bucket_is_rebuilt_only_where_all_that_is_decoded_is_there",
+    ),
+    Mutant(
+        "fold: quarantined rows count among the decoded ones",
+        "    for table in run.typed.tables:\n        version = at",
+        "    for table in run.typed.by_type.values():\n        version = at",
+        f"{RESTORED}::test_a_record_in_quarantine_keeps_no_fold",
+    ),
+    Mutant(
+        "sweep: the typed table has all that is decoded",
+        'refuse_lacking(run, plan.covered, "Nothing was swept")',
+        "pass",
+        "tests/spark/test_restored_tables.py"
+        "::test_a_sweep_of_a_typed_table_that_was_restored_is_refused",
+    ),
+    Mutant(
+        "fold: others have not put older rows into the current table",
+        "is_taken = not is_new and _is_taken(run, state)",
+        "is_taken = False",
+        f"{RESTORED}::test_no_fold_goes_on_over_a_current_table_that_others_put_back",
+    ),
+    Mutant(
+        "fold: the commit of the last fold stands where it was made",
+        "changes_by_others(seen, known.version, str(seen.ledger_id), (known,))",
+        "changes_by_others(seen, known.version, str(seen.ledger_id), ())",
+        f"{RESTORED}::test_no_fold_goes_on_over_a_current_table_that_others_put_back",
+    ),
+    Mutant(
+        "fold: others have put nothing back before it is verified",
+        "    if taken := taken_since(seen, made):\n        return taken\n",
+        "",
+        f"{RESTORED}::test_a_fold_is_not_verified_over_what_others_put_back",
+    ),
+    Mutant(
+        "audit: commits of others that take rows of the current table away are named",
+        "taken = taken_by_others(run, state)",
+        "taken = None",
+        f"{RESTORED}::test_no_fold_goes_on_over_a_current_table_that_others_put_back",
+        within="count_current",
+    ),
+    Mutant(
+        "view: others have not put older rows into the current table",
+        "    refuse_taken(run, state)\n",
+        "",
+        f"{RESTORED}::test_no_query_is_made_over_what_others_put_back",
+        within="view_of",
     ),
 )

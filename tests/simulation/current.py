@@ -21,7 +21,7 @@ from tests.simulation.table import (
     is_inside,
 )
 from tideline.errors import ServiceAway, VerificationFailed
-from tideline.model.current import BucketState, FoldPlan, Refusal, differing
+from tideline.model.current import BucketState, FoldPlan, Refusal, differing, is_below
 from tideline.model.maintenance import TableFile
 from tideline.model.offsets import CoordinateRange, PartitionIdentity
 from tideline.model.plan import LandedRange
@@ -165,6 +165,7 @@ class SimulatedCurrent(SimulatedTable):
                 token=change.token,
                 written=len(rows),
                 erasure=change.erasure,
+                fold=change.fold,
                 tokens={**newest.tokens, change.app_id: change.token},
             )
         )
@@ -195,6 +196,8 @@ class Folder:
         if orphaned := self._orphaned(changes) - anew:
             return replace(report, anew=tuple(sorted(orphaned))), {}
         touched = {bucket_of(plan, c.key) for c in changes} | anew
+        if plan.is_sweep or plan.is_drop:
+            touched = {*range(plan.layout.buckets)}
         if anew and not plan.is_anew:
             every = self._changes(self.job.every_file, plan.covered)
             changes = [c for c in changes if bucket_of(plan, c.key) not in anew]
@@ -229,7 +232,7 @@ class Folder:
         if not self.typed.files_from <= version < len(self.typed.versions):
             raise ServiceAway(f"files of version {version} of the typed table are gone")
         return [
-            self.said(row)
+            swept(self.job.plan, self.said(row))
             for rows in self.typed.versions[version].rows.values()
             for row in rows
             if _is_at(wanted, row)
@@ -276,7 +279,7 @@ def folded(
     plan: FoldPlan, rows: Iterable[CurrentRow], changes: Iterable[Change]
 ) -> list[CurrentRow]:
     """Rows after changes: one after the other, in the one total order."""
-    found = {row.change.key: row for row in rows}
+    found = {row.change.key: _swept_row(plan, row) for row in rows}
     for c in sorted(changes, key=lambda c: place(plan, c)):
         before = found.get(c.key)
         if before is not None and place(plan, c) < place(plan, before.change):
@@ -285,6 +288,18 @@ def folded(
         essay = None if c.is_deleted else kept if c.lacks else c.serial
         found[c.key] = CurrentRow(bucket_of(plan, c.key), c, essay)
     return [found[key] for key in sorted(found)]
+
+
+def swept(plan: FoldPlan, c: Change) -> Change:
+    """A change as the plan's floors have it: below them it is a delete."""
+    if not is_below(c.identity.at(c.offset), plan.floors, plan.incarnations):
+        return c
+    return c._replace(is_deleted=True, lacks=False)
+
+
+def _swept_row(plan: FoldPlan, row: CurrentRow) -> CurrentRow:
+    change = swept(plan, row.change)
+    return row if change == row.change else CurrentRow(row.bucket, change, None)
 
 
 def place(plan: FoldPlan, c: Change) -> Place:

@@ -69,8 +69,17 @@ def end(world: World, watch: Watch, choose: Choose) -> Iterator[str]:
     yield from _land_all(world, watch, choose)
     yield from _finish_backfills(world, watch, choose)
     yield from _land_all(world, watch, choose)
+    _decode_anew(world)
     _finish_erasing(world)
     yield from _fold_all(world, watch, choose)
+
+
+def _decode_anew(world: World) -> None:
+    """Whoever has put an older version of a typed table back has its records decoded again."""
+    if "typed_restored" in world.facts and world.stream.decode is not None:
+        _retried(world, partial(run_events.decode_anew, world, 0))
+        if world.processes[-1].error is None:
+            world.facts.pop("typed_restored")
 
 
 def _finish_erasing(world: World) -> None:
@@ -88,10 +97,7 @@ def _fold_all(world: World, watch: Watch, choose: Choose) -> Iterator[str]:
             yield f"STUCK: {ROUNDS} folds did not end: {errors[-3:]}"
             return
         decide_all(world, choose)
-        if "current_changed" in world.facts:  # who has looked has found it
-            run_events.fold_anew(world)
-        else:
-            run_events.fold(world, 0)
+        run_events.fold(world, 0)
         error = _through(world.processes[-1])
         yield from watch.problems()
         state = world.state()
@@ -118,6 +124,7 @@ def _land_all(world: World, watch: Watch, choose: Choose) -> Iterator[str]:
             if isinstance(error, BadInput) and "tables" in error.facts:
                 table_events.drop_typed(world, 0)  # they are not those of this ledger
                 _send_past_new_tables(world)
+            _decode_anew(world)
             continue
         state = world.state()
         record = world.ledger().find_run(run_id)

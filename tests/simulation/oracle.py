@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
-from tests.simulation.current import CurrentRow, folded, states
+from tests.simulation.current import CurrentRow, folded, states, swept
 from tests.simulation.kafka import RECORD
 from tests.simulation.properties import Log
 from tests.simulation.table import key_of
@@ -116,12 +116,12 @@ def _folded(world: World, state: LedgerState) -> Iterator[str]:
     if folding.layout is None or folding.open is not None:
         yield f"nothing is folded, or not to its end: {len(typed)} typed rows"
         return
+    stays = SimpleNamespace(of=_stays(world).__getitem__)
+    yield from _forgotten(world, state)
     order: Any = SimpleNamespace(
-        incarnations=SimpleNamespace(of=_stays(world).__getitem__),
-        order=folding.order,
-        layout=folding.layout,
+        incarnations=stays, order=folding.order, layout=folding.layout, floors=folding.floors
     )
-    wanted = folded(order, (), map(world.said, typed))
+    wanted = folded(order, (), (swept(order, world.said(r)) for r in typed))
     found: list[Any] = sorted(world.current.rows(), key=lambda row: row.change.key)
     for row in wanted:
         if row not in found:
@@ -132,11 +132,25 @@ def _folded(world: World, state: LedgerState) -> Iterator[str]:
     erased = [r for r in world.typed_once if r.serial not in {t.serial for t in typed}]
     places = {(r.identity, r.offset) for r in erased} & _places(state)
     lost = [r for r in erased if (r.identity, r.offset) in places]
-    for row in folded(order, (), map(world.said, {*typed, *lost})):
+    for row in folded(order, (), (swept(order, world.said(r)) for r in {*typed, *lost})):
         if row not in wanted and row.change.key in {w.change.key for w in wanted}:
             yield f"current: {row} would be newer than what is left of its key"
     if differing(folding.buckets, states(found)) or len(found) != len(wanted):
         yield f"current: {folding.buckets}, and there are {states(found)}"
+
+
+def _forgotten(world: World, state: LedgerState) -> Iterator[str]:
+    """No sweep that the current table's log has is taken back without a word."""
+    known, wanted = state.folding.floors, _swept(world)
+    if wanted not in ((), known) and state.folding.unproven_since is None:
+        yield f"swept below {wanted}; the ledger knows {known}, and calls the table proven"
+
+
+def _swept(world: World) -> tuple[Any, ...]:
+    """The floors of the last sweep that the current table's log has, whatever the ledger says."""
+    plans = {v.plan_id for v in world.current.versions}
+    done = [floors for plan_id, floors in world.sweeps.items() if plan_id in plans]
+    return done[-1] if done else ()
 
 
 def _stays(world: World) -> dict[PartitionIdentity, int]:

@@ -183,6 +183,8 @@ class Watch:
         known = state.decoding.known_tables
         if not known or {name: ids.get(name) for name in known} != known:
             return
+        if "typed_restored" in world.facts:
+            return
         open_now, landed = state.decoding.open, state.head.coverage
         under_way = Places.of((*open_now.plan.ranges, *open_now.plan.removes)) if open_now else {}
         erased = state.erasing.erased  # typed rows go first; and others may put raw ones back
@@ -198,6 +200,8 @@ class Watch:
             for row in world.table.newest.rows.get(identity, ()):
                 if not any(r.start_offset <= row.offset < r.end_offset for r in sure):
                     continue
+                if (row.identity, row.offset) in world.restored:
+                    continue  # nobody has looked yet; in the end it counts
                 dropped = world.drops and is_valueless(row.serial)
                 if (held := rows[identity, row.offset]) != [row.serial] * (not dropped):
                     yield f"decoded as {held}: {row}"

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
+from dataclasses import astuple
 from datetime import datetime, timedelta
+from functools import partial
 from typing import cast
 
 from tests.simulation.process import Process
 from tests.simulation.table import key_of
 from tests.simulation.world import Asked, World
 from tideline.decoding.steps import decode_rows, verify_decoded
+from tideline.folding.execution import execute
+from tideline.folding.planning import plan_fold, plan_look
+from tideline.folding.rules import due, newest_logs
 from tideline.folding.steps import fold_changes, verify_current
 from tideline.landing.context import RunContext, hold_lane
 from tideline.ledger.move import move_ledger
-from tideline.model.current import FoldRequest
+from tideline.model.current import Floor, FoldRequest
 from tideline.model.incident import Decision
 from tideline.model.maintenance import TableRole, role_of
 from tideline.model.request import RequestedRange, RunRequest, Window
@@ -218,6 +223,30 @@ def _fold(world: World, name: str, asked: FoldRequest) -> None:
     world.start(
         f"{asked} {name}", lambda p: fold_batch(world.context(p, name, RunRequest()), asked)
     )
+
+
+def sweep(world: World, percent: int) -> None:
+    """Somebody sweeps what is below a part of each log: what a snapshot of then has not read."""
+    if world.stream.current is not None:
+        name = f"sweep-{world.number('sweep')}"
+        of_name = partial(world.context, run_id=name, request=RunRequest())
+        world.start(name, lambda p: sweep_below(world, of_name(p), percent))
+
+
+def sweep_below(world: World, run: RunContext, percent: int) -> None:
+    """As `sweeping.sweep` does it, with floors that no snapshot has to tell."""
+    with run.ledger.lease("decoder"):
+        state = run.ledger.read()
+        if plan_look(run, state) is None or due(state.decoding, state.folding, "").is_anything:
+            return
+        logs = newest_logs(state.decoding.coverage, state.head.order_of_incarnations)
+        ends = {log: state.decoding.coverage[log][-1].end_offset for log in logs}
+        floors = tuple(Floor(*astuple(i.at(end * percent // 100))) for i, end in ends.items())
+        plan = plan_fold(run, state, None, 0.0, sweep=floors)
+        assert plan is not None
+        world.sweeps[plan.plan_id] = floors
+        execute(run, plan)
+    verify_current(run)
 
 
 def edit_current(world: World) -> None:

@@ -45,7 +45,7 @@ class Version:
         ledger_id, plan_id, run_id, token: What the commit says about itself; None for others'.
         ranges: The coordinates whose rows it replaced or removed.
         epochs: The leader epochs that it tells.
-        erasure: What it tells of an erasure.
+        erasure, fold: What it tells of an erasure, or of a fold.
         written: Rows that it wrote.
         tokens: The newest token by application, up to here.
     """
@@ -62,6 +62,7 @@ class Version:
     written: int = 0
     tokens: Mapping[str, int] = field(default_factory=dict)
     erasure: str = ""
+    fold: str = ""
 
 
 @dataclass
@@ -214,6 +215,7 @@ class SimulatedTable:
                     for r in made.ranges
                 ),
                 erasure=made.erasure,
+                fold=made.fold,
             )
             for number, made in reversed([*enumerate(self._state.versions)])
             if number >= self._state.log_start

@@ -153,14 +153,32 @@ def drop_current(world: World) -> None:
 def change_current(world: World, how: int) -> None:
     """Somebody takes a row out of the current table (0), doubles one (1), or an older version (2).
 
-    The last is put in its place as a commit of its own.
+    The last is put in its place as a commit of its own; or as an older copy, log and all (3).
     """
     rows: list[Any] = world.current.rows()
     if not rows:
         return
+    if how == 3:
+        versions = world.current.versions
+        del versions[max(1, len(versions) - 1) :]
+        world.current.log_start = min(world.current.log_start, len(versions) - 1)
+        world.happened("current_changed")
+        return
     changed = (rows[1:], [*rows, rows[0]], [*_before(world.current.versions)])[how]
     world.current.add_foreign(changed, "RESTORE", removes_rows=True)
     world.happened("current_changed")
+
+
+def restore_typed(world: World, back: int) -> None:
+    """Somebody puts an older version of the typed tables (quarantine: 0) back: newer rows go."""
+    tables = (world.quarantine,) if back == 0 else (*world.typed_tables.values(),)
+    for table in tables:
+        if len(table.versions) > 1:
+            earlier = table.versions[max(0, len(table.versions) - 1 - back)]
+            stood = {row for rows in earlier.rows.values() for row in rows}
+            left = [row for row in table.rows() if row in stood]
+            table.add_foreign(left, "RESTORE", removes_rows=True)
+            world.happened("typed_restored")
 
 
 def _before(versions: Sequence[Version]) -> Iterable[Row]:

@@ -33,6 +33,7 @@ from tideline.ledger.ledger import Ledger
 from tideline.ledger.port import LedgerStore
 from tideline.ledger.state import LedgerState
 from tideline.model.addresses import LedgerLocation
+from tideline.model.current import Floor
 from tideline.model.request import RunRequest
 from tideline.stream.stream import Stream
 
@@ -88,6 +89,7 @@ class World:
         of_types: The typed tables of event types but for the first, whose table is `decoded`.
         strays: Records with a key that belongs into another partition.
         dropped: Partitions that a topic has lost, by its id.
+        sweeps: The floors of each sweep that was begun, by its plan's id, the last one last.
     """
 
     stream: Stream
@@ -117,6 +119,7 @@ class World:
     erased_texts: set[int] = field(default_factory=set)
     typed_once: set[Row] = field(default_factory=set)
     dropped: set[tuple[str, int]] = field(default_factory=set)
+    sweeps: dict[str, tuple[Floor, ...]] = field(default_factory=dict)
     former: dict[str, TableState] = field(default_factory=dict)
     of_types: dict[str, TableState] = field(default_factory=lambda: defaultdict(TableState))
     counts: Counter[str] = field(default_factory=Counter)

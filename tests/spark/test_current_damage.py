@@ -134,7 +134,9 @@ def test_each_is_named(orders):
         assert audit.clean == (audit.current.wrong == ())
         table.update_incremental()
         table.restore(version)
+        orders.fold()
         table.update_incremental()
+        version = table.version()
     assert noticed == {name: {"table"} for name in DAMAGE}
     assert check(orders).flaws == ()
     assert counted == BY_NUMBER

@@ -1,6 +1,7 @@
 """Rows whose delete was lost: a later snapshot has not read them again. Listed, then swept."""
 
 import json
+import shutil
 import time
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -362,3 +363,39 @@ def test_a_clock_that_went_back_behind_the_snapshot_before_is_refused(harness, s
     orders.run("one")
     with pytest.raises(BadInput, match="the producer's clock went back"):
         ghosts(orders)
+
+
+def put_back_later(orders):
+    """A copy of the ledger; what it returns puts the copy in the ledger's place."""
+    ledger = orders.stream.ledger_location.address
+    copy = f"{ledger}.copy"
+    shutil.copytree(ledger, copy)
+
+    def put_back():
+        shutil.rmtree(ledger)
+        shutil.copytree(copy, ledger)
+
+    return put_back
+
+
+def test_a_sweep_that_the_ledger_has_forgotten_is_learned_from_the_tables_log(orders):
+    """The fold's own commit has sealed it; a new order of changes cannot keep it, and says so."""
+    snapshot(orders, 1, 3, 5)
+    orders.run("two")
+    put_back = put_back_later(orders)
+    sweep(orders, 2)
+    swept = orders.rows()
+    put_back()
+    orders.sends(("u", 1, "c", 1), at=AT + 90_000)
+    orders.run("three")
+    assert orders.rows() == {**swept, 1: ("c", 1)}
+    assert (len(orders.head.floors), orders.head.unproven_since) == (1, None)
+    assert flaws(orders) == ()
+    new = {"buckets": 4, "uri": orders.tables["current"] + "_new"}
+    orders.current = {"table": new, "sequence_by": ["timestamp"]}
+    orders.decode["tombstones"] = "drop"
+    orders.sends(("u", 1, "d", 1), at=AT + 95_000)
+    orders.run("four")
+    assert orders.head.unproven_since is not None
+    properties = DeltaTable(orders.tables["current"]).metadata().configuration
+    assert properties["tideline.unproven_since"] == orders.head.unproven_since.isoformat()

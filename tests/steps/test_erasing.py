@@ -134,7 +134,7 @@ def test_a_table_that_tells_coordinates_only_keeps_the_audit_from_being_clean(la
     landed.decide("approve")
     landed.run("later")
     audit, _ = landed.audit()
-    assert "erase-1: a table has told its coordinates only" in str(audit)
+    assert "erase-1: only its coordinates are known, from a table" in str(audit)
     assert erased(landed) is None
     run = landed.open("of somebody else")
     other = AskedKeys(raw_keys=(key_of(2),))
@@ -239,7 +239,7 @@ def test_a_raw_key_proves_nothing_of_a_record_that_was_never_read(typed):
 def test_later_records_are_not_refused_by_a_key_that_somebody_else_has(typed):
     """Also where that one's record was never read: it stays, and its later ones come."""
     run = typed.open("erase")
-    with pytest.raises(BadInput, match="stand for other records as well"):
+    with pytest.raises(BadInput, match="other records share"):
         plan_erasure(run, tables_of(run), EraseRequest(EVERY, "asked", "ann", is_future=True))
 
 
@@ -276,7 +276,7 @@ def test_an_older_ledger_learns_that_an_erasure_has_kept_older_changes(typed):
     """A current table that is made later of these shows what stood before, so it is unproven."""
     typed.ledger().update(lambda state: state.with_secret("00" * 32))
     typed.save_ledger()
-    assert by_text(typed).erasure.is_partial
+    by_text(typed)
     typed.restore_ledger()
     typed.send(5)
     assert typed.halts() == ["table_changed"]
@@ -287,16 +287,41 @@ def test_an_older_ledger_learns_that_an_erasure_has_kept_older_changes(typed):
     assert typed.ledger().read().folding.unproven_since is not None
 
 
-@pytest.mark.parametrize("by_column", [True, False])
-def test_a_current_table_made_later_of_keys_that_keep_older_changes_is_unproven(typed, by_column):
-    """An erasure by Kafka's own key leaves none of a key's changes."""
-    made = by_text(typed).erasure if by_column else erased(typed)
-    assert made.is_partial == by_column
+def by_key(world, key="0-1"):
+    """Erase the records of a key of the current table."""
+    run = world.open("erase")
+    asked = EraseRequest(AskedKeys(({"k": key},)), "asked", "ann", most=1.0)
+    return erase(run, tables_of(run), asked).erasure
+
+
+@pytest.mark.parametrize(
+    ("asked", "is_proven"), [(by_text, False), (erased, False), (by_key, True)]
+)
+def test_a_current_table_made_later_of_keys_that_keep_older_changes_is_unproven(
+    typed, asked, is_proven
+):
+    """Its own key decides: a part of a value, or Kafka's key, does not find all of its changes."""
+    asked(typed)
     typed.configure(decode=DECODE, current=CURRENT)
     typed.run("folds")
     folding = typed.ledger().read().folding
     assert folding.live
-    assert (folding.unproven_since is not None) == by_column
+    assert (folding.unproven_since is None) == is_proven
+
+
+def test_a_later_table_by_another_key_is_unproven(typed):
+    """The erasure was by the key of the table that was there, which found all changes of it."""
+    typed.configure(decode=DECODE, current=CURRENT)
+    typed.decode, typed.folds = typed.stream.decode, typed.stream.current
+    typed.run("folds")
+    assert by_key(typed).whole == ("k",)
+    assert typed.ledger().read().folding.unproven_since is None
+    typed.readdress()
+    folds = typed.folds.model_copy(update={"key": ["essay"]})
+    typed.stream, typed.folds = typed.stream.model_copy(update={"current": folds}), folds
+    typed.send(1)
+    typed.run("by another key")
+    assert typed.ledger().read().folding.unproven_since is not None
 
 
 @pytest.fixture(params=[None, b"null"], ids=["no value", "bytes that count as none"])
@@ -353,7 +378,7 @@ def test_a_table_of_before_that_is_away_when_an_erasure_goes_on_is_named(typed, 
     cut_off_at("erase:begun", typed, monkeypatch)
     first.table_id = None
     (made,) = goes_on(typed)
-    assert "the decoded table of before at /lake/s_decoded: nothing is there" in str(made.unreached)
+    assert "the former decoded table at /lake/s_decoded: nothing is there" in str(made.unreached)
 
 
 def test_a_table_that_a_dead_attempt_has_written_to_is_erased_from_as_well(memory, monkeypatch):
@@ -400,7 +425,7 @@ def test_tables_at_former_addresses(typed):
     assert by_text(typed, text="key-2").erasure.records == 4
     first.table_id = None
     last = by_text(typed, text="key-3").erasure
-    assert "the decoded table of before at /lake/s_decoded: nothing is there" in str(last.unreached)
+    assert "the former decoded table at /lake/s_decoded: nothing is there" in str(last.unreached)
 
 
 def test_a_plan_is_refused_where_the_erasure_would_be(typed):
@@ -440,7 +465,7 @@ def test_raw_keys_are_asked_of_former_raw_tables_as_well(typed):
     """What tells each record in a newer generation, who shares its key, and what is undecided."""
     leaves_the_raw_table(typed)
     run = typed.open("erase")
-    with pytest.raises(BadInput, match="stand for other records as well"):
+    with pytest.raises(BadInput, match="other records share"):
         plan_erasure(run, tables_of(run), EraseRequest(EVERY, "asked", "ann", is_future=True))
     plan = by_text(typed, text="key-2", by_bytes=True, plans=True)
     assert len(plan.erasure.hashes) == sum(len(r.offsets) for r in plan.found.ranges) == 4
@@ -456,7 +481,7 @@ def test_records_that_no_raw_table_has_are_named(typed):
     """Nothing tells them in a newer generation, nor later ones."""
     leaves_the_raw_table(typed).table_id = None
     plan = by_text(typed, plans=True)
-    assert "4 of these records stand in no raw table, of today or of before" in str(
+    assert "4 of these records are in no raw table that can be reached, today's or former" in str(
         plan.erasure.unreached
     )
     run = typed.open("erase")
@@ -600,7 +625,7 @@ def test_what_is_not_landed_yet_is_told_before_and_after(landed, monkeypatch):
     asked = EraseRequest(AskedKeys(raw_keys=(KEY,)), "asked", "ann", most=1.0)
     plan = plan_erasure(run, tables_of(run), asked)
     assert plan.unread == 9
-    assert "9 offsets of the stream are not landed yet" in plan.warnings[-1]
+    assert "unread offsets of the stream: 9" in plan.warnings[-1]
     made = erased(landed)
     page = erasing.page_of("orders", build_erasure(made, made.begun_at))
     assert (made.unread, "not landed when the erasure began: 9 offsets" in page) == (9, True)

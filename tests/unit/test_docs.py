@@ -206,6 +206,8 @@ SEARCHED = {
     "current.md": ("upsert", "merge", "deduplicate", "latest", "SCD", "CDC"),
     "how-to/read-again.md": ("replay", "reset offsets", "offset reset", "backfill", "rewind"),
     "how-to/decode.md": ("dead letter", "quarantine"),
+    "how-to/debezium.md": ("CDC", "change events"),
+    "decoding.md": ("schema registry",),
     "concepts.md": ("exactly once", "checkpoint"),
 }
 """Words that people search for, and the page that says what to do."""

@@ -28,7 +28,7 @@ from tideline.model.erasing import (
 )
 from tideline.model.head import Head, KnownCommit
 from tideline.model.offsets import CoordinateRange, OffsetRange, PartitionIdentity
-from tideline.model.places import NOWHERE
+from tideline.model.places import NOWHERE, Places
 from tideline.model.plan import Stored
 from tideline.operations.erase_finding import AskedKeys, keys_below, read_keys
 from tideline.rules.audit import audit
@@ -145,12 +145,45 @@ def test_a_ledger_learns_what_its_own_secret_has_sealed():
     assert SECRET not in dump(told(mine).sealed)
 
 
-def test_changes_that_were_erased_out_of_histories_are_known():
-    """A current table that is made of them says an older state."""
-    assert Erasing().begin(erasure(at(3, 4)), []).partial == NOWHERE
-    partial = Erasing().begin(erasure(at(3, 4), is_partial=True), []).partial
+@pytest.mark.parametrize(
+    ("key", "facts", "leaves_older"),
+    [
+        (("id",), {}, False),
+        (("id", "tenant"), {}, False),
+        (("note",), {}, True),
+        (("id",), {"columns": ("id,tenant",)}, True),
+        (("id", "tenant"), {"columns": ("id,tenant", "id")}, False),
+        (("id",), {"columns": ("id", "note")}, True),
+        (("key_id",), {"columns": ("raw key",)}, False),
+        (("id",), {"columns": ("raw key",)}, True),
+        (("note",), {"whole": ("note",)}, False),
+        (("id", "note"), {"whole": ("note",), "columns": ("total",)}, True),
+    ],
+)
+def test_an_erasure_leaves_older_changes_of_keys_of_another_table(key, facts, leaves_older):
+    """All changes of a key are found by a part of it, and whether that is so asks that key."""
+    made = erasure(at(3, 4), **facts)
+    assert made.leaves_older(key, "/lake/new", ("key_id",)) == leaves_older
+
+
+def test_nothing_tells_which_keys_a_raw_key_is_of_where_none_is_decoded():
+    assert erasure(at(3, 4), columns=("raw key",)).leaves_older(("id",), "/lake/new", ())
+
+
+def test_of_an_erasure_that_noted_no_key_the_table_tells_that_it_was_asked():
+    """Of a version before: a table that was there was looked at, and another one was not."""
+    there = ErasedFrom("current", "/lake/there", 1, 1, 1)
+    made = erasure(at(3, 4), columns=("note",), tables=(there,))
+    asked = [made.leaves_older(("id",), uri, ()) for uri in ("/lake/there", "/lake/new")]
+    assert asked == [False, True]
+
+
+def test_changes_that_were_erased_out_of_histories_make_a_table_unproven():
+    """A current table that is made of what is left says an older state."""
+    partial = Places.of([at(3, 4)])
     assert unproven_since(Folding(), Head(), NOW) is None
     assert unproven_since(Folding(), Head(), NOW, partial) == NOW
+    assert unproven_since(Folding(lost=partial), Head(), NOW) == NOW
 
 
 def test_an_erasure_is_overdue_a_day_after_its_files_were_due_or_it_was_cut_off():

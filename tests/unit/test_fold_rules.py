@@ -195,7 +195,7 @@ def test_other_deletes_have_all_folded_anew():
             "offset",
             [Refusal("untold", '["1",null]')],
             "of each change event that deletes a row its tenant",
-            "the record's key has no tenant, and the database has not told the row of before",
+            "the record's key has no tenant, and the event does not have the row before the change",
             "another current.table with the record's own key in current.key",
         ),
     ],

@@ -135,9 +135,9 @@ this form in.
         description="Compare a stream's ledger, table and broker",
         task_id="audit_stream",
         operator=operations.AuditStream,
-        notes="""Fails with every flaw named, or publishes an event of `tideline/<stream>/audited`.
-With `buckets` Spark also reads all rows of as many buckets of the current table, each day of others
-in turn, and folds their changes once more.
+        notes="""If the audit finds flaws, the task fails and names them. Otherwise it publishes an
+event of `tideline/<stream>/audited`. With `buckets` Spark also reads all rows of so many buckets of
+the current table, each day of others in turn, and folds their changes again.
 """,
         form={
             "buckets": Param(
@@ -145,7 +145,7 @@ in turn, and folds their changes once more.
                 type="integer",
                 minimum=0,
                 title="Buckets",
-                description="Of so many of the current table all rows are read; 0 for none.",
+                description="So many buckets of the current table are read in full; 0: none.",
             ),
         },
         arguments={"stream": "{{ params.stream }}", "form": operations.AUDIT_FORM},
@@ -157,9 +157,9 @@ in turn, and folds their changes once more.
         operator=operations.RewindStream,
         notes="""Removes the rows of every later run and moves the position back; see the runbook.
 
-It refuses to remove rows that Kafka can no longer give back, unless `accept_loss` is set. To finish
-an interrupted rewind, clear the task, or trigger it once more where the stream names operators:
-until then no other run of the stream starts.
+The rewind refuses to remove rows that Kafka can no longer give back, unless `accept_loss` is set.
+To finish an interrupted rewind, clear the task. If the stream names operators, trigger the Dag
+again instead. Until then no other run of the stream starts.
 """,
         form={
             "to_run": _text(
@@ -169,7 +169,7 @@ until then no other run of the stream starts.
             "accept_loss": _flag(
                 "Accept the loss", "Rewind although Kafka can no longer give back some of the rows."
             ),
-            "confirm": _text("Confirm", "The name of the stream once more."),
+            "confirm": _text("Confirm", "The name of the stream again."),
         },
         settings={"max_active_runs": 1},
     ),
@@ -177,23 +177,27 @@ until then no other run of the stream starts.
         description="Erase the records of keys out of streams' tables, and keep them out",
         task_id="erase_records",
         operator=operations.EraseRecords,
-        notes="""With `plan`, as it stands, nothing is changed: the task's log says what would be.
-`keys_from` is a CSV file below the worker's folder that `TIDELINE_ERASE_KEYS` names; its first line
+        notes="""With `plan`, the default, nothing changes: the log says what would be erased.
+`keys_from` is a CSV file in the worker's folder that `TIDELINE_ERASE_KEYS` names. Its first line
 names columns of the typed table. A key in the form would stay in Airflow's database. `now` ends
-time travel, and fails running readers.
+time travel, and readers of older versions fail.
 """,
         form={
             "stream": _text("Streams", "Names with commas between them, or patterns as orders-*."),
             "keys_from": _text("File of keys", "In the folder of TIDELINE_ERASE_KEYS."),
-            "reason": _text("Reason", "Without a key; kept in the ledger."),
+            "reason": _text("Reason", "Do not write a key here. Kept in the ledger."),
             "plan": _flag("Plan only", "Say what would be erased; change nothing.", default=True),
             "future": _flag("Future records", "Refuse later records as well.", section=_MORE),
             "now": _flag("At once", "Delete older files at once.", section=_MORE),
             "quarantine_by_bytes": _flag(
-                "Quarantine by bytes", "Also what only its bytes tell.", section=_MORE
+                "Quarantine by bytes",
+                "Also take records whose bytes hold the key, although no column does.",
+                section=_MORE,
             ),
             "whole_keys": _flag(
-                "Whole keys", "All changes of keys whose row would be older.", section=_MORE
+                "Whole keys",
+                "Take all changes of keys whose row would become older.",
+                section=_MORE,
             ),
             "most": Param(
                 0.01,
@@ -208,7 +212,7 @@ time travel, and fails running readers.
                 None,
                 type=["null", "string"],
                 title="Confirm",
-                description="The streams once more, as above, unless only planned.",
+                description="The streams again, as above; not needed with Plan only.",
             ),
         },
         settings={"max_active_runs": 1},

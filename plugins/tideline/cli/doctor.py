@@ -170,7 +170,7 @@ class _Doctor:
                     yield self._ask(stream, f"{role} table", uri, partial(_table, run, role))
                 with suppress(TidelineError):  # the ledger's own line has told it
                     for role, uri in former_addresses(run):
-                        yield self._ask(stream, f"{role} table of before", uri, _former)
+                        yield self._ask(stream, f"former {role} table", uri, _former)
                 if stream.catalog is not None:
                     place = f"{stream.catalog.connection} {stream.catalog.name}"
                     yield self._ask(stream, "catalog", place, _bounded(partial(_catalog, run)))

@@ -12,7 +12,7 @@ from rich.table import Table
 from tideline.cli.output import Output, grid, os_user
 from tideline.cli.runs import new_run_id, watched_run
 from tideline.contract.answers import Erasure
-from tideline.contract.building import build_erased, build_erasures
+from tideline.contract.building import ELSEWHERE, build_erased, build_erasures
 from tideline.contract.shapes import CoordinateTuple
 from tideline.errors import AuditNotClean, BadInput
 from tideline.landing.context import now
@@ -190,9 +190,13 @@ def _about(erasure: Erasure) -> list[str]:
         keys = how_many(len(erasure.keys), "key")
         lines.append(f"{len(erasure.without_records)} of {keys} had no record")
     if erasure.keys and erasure.unread != 0:
-        many = "an unknown number of" if erasure.unread is None else f"{erasure.unread:,}"
-        lines.append(f"not reached, since not landed when the erasure began: {many} offsets")
-    lines += (f"not reached: {place}" for place in erasure.elsewhere if "of before" in place)
+        many = (
+            "an unknown number of offsets"
+            if erasure.unread is None
+            else how_many(erasure.unread, "offset")
+        )
+        lines.append(f"not reached, because not landed when the erasure began: {many}")
+    lines += (f"not reached: {place}" for place in erasure.elsewhere if place not in ELSEWHERE)
     if erasure.status != "done":
         due = f"{erasure.due_at:%Y-%m-%d %H:%M} UTC"
         lines.append(f"the last file that may contain an erased record is deleted on {due}")

@@ -396,13 +396,13 @@ def build_maintenance(
 
 
 ELSEWHERE = (
-    "Kafka, until retention or compaction takes the records; what was not landed yet lands",
-    "headers of other records, which may name a key",
-    "other people's records, in which a key may stand in another column, or in bytes that no column"
-    " tells (`undecided`)",
+    "Kafka, until retention or compaction removes the records; unread records, which land later",
+    "headers of other records, which may contain a key",
+    "other people's records, which may have a key in another column, or in bytes that no column"
+    " identifies (`undecided`)",
     "the ledger's keyed hashes: whoever can read it can test guesses of a key",
     "backups and copies of the tables and of the ledger, and whatever others have read out of them",
-    "logs of other programs, and the memory and scratch space of engines that are at work",
+    "logs of other programs, and the memory and scratch space of running engines",
 )
 """What no erasure reaches."""
 

@@ -191,8 +191,8 @@ def _claimed(
             foreign.append(schema_id)
             texts[schema_id] = found.text
             log.warning(
-                "schema %d (%s) is of none of decode.value.types: its records go into quarantine"
-                " as other_type; tideline redrive moves them once a type is added for them",
+                "no type in decode.value.types claims schema %d (%s): its records go into"
+                " quarantine as other_type; after you add a type, tideline redrive moves them",
                 schema_id,
                 found.text,
             )

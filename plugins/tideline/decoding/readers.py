@@ -461,8 +461,8 @@ def with_writers(
     refuse_names(run, part, merged.refused)
     if merged.kept and not plain:
         log.warning(
-            "%s: the fields %s have logical types of Kafka Connect's, and columns of before: these"
-            " keep their type; fields that come later get what is meant",
+            "%s: the fields %s have logical types of Kafka Connect, and older columns: these"
+            " columns keep their types; new fields get the logical type",
             part.part,
             ", ".join(merged.kept),
         )
@@ -475,8 +475,8 @@ def with_writers(
     is_wide = size is not None and not no_new and merged.reader.size > size + most
     if is_wide:
         halting.append(
-            f"{merged.reader.size - (size or 0)} new fields at a time (allowed: {most}; if they are"
-            " meant, list fields, or raise on_schema.most_new_fields, and decide retry)"
+            f"{merged.reader.size - (size or 0)} new fields at a time (allowed: {most}; list"
+            " fields, or raise on_schema.most_new_fields, and decide retry)"
         )
     if halting and may_halt:
         halt(run, part, halting)

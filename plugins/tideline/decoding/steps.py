@@ -22,7 +22,13 @@ from tideline.decoding.rules import (
     to_decode,
     to_remove,
 )
-from tideline.decoding.tables import at_these_tables, check_tables, raw_table, refuse_other_tables
+from tideline.decoding.tables import (
+    at_these_tables,
+    check_tables,
+    raw_table,
+    refuse_other_tables,
+    replace_gone_raw,
+)
 from tideline.decoding.verifying import close_decoding
 from tideline.errors import BadInput, VerificationFailed
 from tideline.landing.context import RunContext, log, now
@@ -57,6 +63,7 @@ def finish_open(run: RunContext) -> DecodeRecord | None:
     left = run.ledger.read().decoding.open
     if left is None:
         return None
+    replace_gone_raw(run)
     check_tables(run)
     log.info("finishing the decoding of run %s", left.plan.run_id)
     plan = _of_now(run, run.ledger.read(), left.plan)
@@ -255,6 +262,7 @@ def decode_rows(run: RunContext, *, only_removals: bool = False) -> DecodeRecord
         if left is not None and left.plan.run_id != run.run_id:
             finish_open(run)
         else:
+            replace_gone_raw(run)
             check_tables(run)
         if not only_removals and run.ledger.read().decoding.open is None:
             finish_decided(run)
@@ -265,13 +273,13 @@ def decode_rows(run: RunContext, *, only_removals: bool = False) -> DecodeRecord
 def _has_nothing(run: RunContext) -> bool:
     """Asked before the lease is taken: most runs of most streams have nothing new.
 
-    What is left to do waits for a raw table where one is gone, and that was approved.
+    A run that is cleared decodes nothing where the raw table is gone, and that was approved.
     """
     state = run.ledger.read()
-    if state.head.table_id is None and run.table.observe().version is None:
-        return True
     if has_work(state.head, state.decoding):
         return False
+    if state.head.table_id is None and run.table.observe().version is None:
+        return True
     return run.ledger.find_decoding(run.run_id) is None
 
 

@@ -11,6 +11,8 @@ from dataclasses import replace
 from tideline.decoding.rules import TypedTable, begins_anew, refusals, settles, strangers
 from tideline.errors import BadInput, DecodingHalted, ServiceAway
 from tideline.landing.context import RunContext, log, now
+from tideline.landing.proof import foreign_changes
+from tideline.landing.table_commit import create_table
 from tideline.ledger.state import LedgerState
 from tideline.model.decoding import QUARANTINE, DecodePlan, Decoding
 from tideline.model.head import KnownCommit
@@ -24,6 +26,10 @@ from tideline.rules.taking_over import erasures_in
 from tideline.table.schema import removal_id
 
 _KEY = "decode.value.types.{}"
+RAW_IS_GONE = (
+    "Next: restore it, then run again; or tideline run FILE, which opens an incident, and tideline"
+    " resolve FILE --incident ID --choice approve: then an empty table takes its place"
+)
 
 
 def check_tables(run: RunContext) -> None:
@@ -114,21 +120,42 @@ def note_tables(run: RunContext) -> None:
         )
 
 
+def replace_gone_raw(run: RunContext) -> None:
+    """Create the raw table where its end was approved and something is left to be decoded.
+
+    What is left ends with that, and no fold, erasure or redrive waits for a record that may never
+    come. Its rows are recorded as lost: of those that others have deleted nothing is decoded.
+    """
+    state = run.ledger.read()
+    if state.head.table_id is not None or run.table.observe().version is not None:
+        return
+    log.warning("table %s is gone, which was approved: it is created, empty", run.stream.table.uri)
+    create_table(run, state.control.ledger_id)
+    seen = run.table.observe()
+    run.ledger.update(lambda s: s.with_head(s.head.that_knows(seen.table_id, seen.version)))
+
+
 def raw_table(run: RunContext) -> TableObservation:
     """The raw table, if it is the one that the ledger knows.
 
     Raises:
-        DecodingHalted: It is another one: it may hold other rows at the same coordinates.
+        DecodingHalted: It is another one: it may hold other rows at the same coordinates. Or others
+            have taken rows away, and nobody has decided about it.
         ServiceAway: It is gone, or its store is away.
     """
     seen, uri = run.table.observe(), run.stream.table.uri
     if seen.version is None:
-        raise ServiceAway(f"table {uri} is gone: nothing was decoded, restore it, then run again")
+        raise ServiceAway(f"table {uri} is gone: nothing was decoded. {RAW_IS_GONE}")
     known = run.ledger.read().head.table_id
     if seen.table_id != known:
         raise DecodingHalted(
             f"table {uri} is another one: its id is {seen.table_id}, the ledger knows {known};"
             " nothing was decoded. Next: run the stream, which asks what to do about that table"
+        )
+    if changes := foreign_changes(run, run.ledger.read())[1]:
+        raise DecodingHalted(
+            f"table {uri}: {first_few(changes, 3, '; ')} Nothing was decoded: rows may be gone that"
+            " would count as decoded"
         )
     return seen
 

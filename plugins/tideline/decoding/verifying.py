@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import chain
 
 from tideline.decoding.rules import closed, joined, reconciled, rows_within
+from tideline.decoding.tables import RAW_IS_GONE
 from tideline.errors import ServiceAway, StreamBusy, VerificationFailed
 from tideline.failpoints import reach
 from tideline.landing.context import RunContext, log, now
@@ -15,8 +16,9 @@ from tideline.model.decoding import DecodeRecord
 from tideline.model.observation import TableObservation
 from tideline.model.offsets import CoordinateRange, PartitionIdentity
 from tideline.model.places import Places
-from tideline.model.plan import LandedRange
-from tideline.rules.audit import TypedAudit, audit_typed
+from tideline.model.plan import LandedRange, places_of
+from tideline.model.wording import first_few, how_many
+from tideline.rules.audit import TypedAudit, audit_typed, without_row
 from tideline.rules.maintenance import still_expired
 from tideline.table.port import TablePort
 
@@ -56,6 +58,54 @@ def typed_against_raw(run: RunContext) -> TypedAudit | None:
     raise StreamBusy("decodings close faster than the tables can be read; audit again")
 
 
+def refuse_lacking(
+    run: RunContext, ranges: Iterable[CoordinateRange], why: str, at: int | None = None
+) -> None:
+    """Make sure that what is decoded still has its rows, before somebody builds on the typed table.
+
+    Another program may have put an older version back, or deleted rows. Coordinates are counted as
+    after each decoding: by statistics where these prove what a file holds.
+
+    Args:
+        ranges: Decoded coordinates.
+        why: What was not done, for the message.
+        at: The version of the stream's typed table that is read; None for the newest.
+
+    Raises:
+        VerificationFailed: A decoded record has no row; names the tables and the offsets.
+        ServiceAway: A table is gone, or its store is away.
+    """
+    assert run.typed is not None
+    assert run.stream.decode is not None
+    state = run.ledger.read()
+    under_way = () if state.decoding.open is None else state.decoding.open.plan.ranges
+    wanted = (Places.of(ranges) - Places.of(under_way)).ranges()
+    if not wanted:
+        return
+    landed, raw = _landed(run.table, run.stream.table.uri, wanted)
+    left, there = places_of(landed) & Places.of(wanted), list[str]()
+    for table in run.typed.tables:
+        version = at if table is run.source and at is not None else table.observe().version
+        if not left or version is None:
+            continue
+        left = without_row(left, places_of(table.landed(left.ranges(), version)))
+        there.append(f"table {table.uri}, version {version}")
+    if left:
+        left = without_row(left, let_go(run, state))
+    if left and run.stream.decode.tombstones == "drop":
+        assert raw.version is not None
+        left = without_row(left, run.table.valueless(left.ranges(), raw.version))
+    if left:
+        lacking = left.ranges(state.head.topic_names)
+        raise VerificationFailed(
+            f"stream {run.stream.stream}: {how_many(left.offsets, 'decoded record')} stand in no"
+            f" row of {'; '.join(there)}: {first_few(lacking)}. Another program has removed them,"
+            f" or has put an older version back. {why}. Next: restore the table, or"
+            " tideline decode FILE --again; then run again",
+            lacking=[str(r) for r in lacking],
+        )
+
+
 def let_go(run: RunContext, state: LedgerState) -> Places:
     """Decoded coordinates that need no row: let go for their age, or erased by key."""
     return state.erasing.erased | still_expired(run.ledger.expired_rows())
@@ -74,7 +124,7 @@ def close_decoding(run: RunContext, record: DecodeRecord) -> DecodeRecord:
     assert run.typed is not None
     plan = record.plan
     wanted = (*plan.ranges, *plan.removes)
-    raw, _ = _landed(run.table, run.stream.table.uri, wanted)
+    raw, _ = _landed(run.table, run.stream.table.uri, wanted, RAW_IS_GONE)
     quarantined, other = _landed(run.typed.quarantine, plan.quarantine_uri, wanted)
     typed, token = dict[str, Mapping[PartitionIdentity, LandedRange]](), other.token or 0
     for name, table in run.typed.by_type.items():
@@ -127,10 +177,13 @@ def _close(
 
 
 def _landed(
-    table: TablePort, uri: str, ranges: tuple[CoordinateRange, ...]
+    table: TablePort,
+    uri: str,
+    ranges: tuple[CoordinateRange, ...],
+    remedy: str = "Next: restore it, then run again",
 ) -> tuple[dict[PartitionIdentity, LandedRange], TableObservation]:
     """What the table holds at coordinates, and the table itself."""
     seen = table.observe()
     if seen.version is None:
-        raise ServiceAway(f"table {uri} is gone: nothing moved, restore it, then run again")
+        raise ServiceAway(f"table {uri} is gone: nothing moved. {remedy}")
     return table.landed(ranges, seen.version), seen

@@ -9,11 +9,12 @@ from tideline.errors import BadInput, StreamBusy
 from tideline.folding.execution import look, said
 from tideline.folding.planning import plan_look
 from tideline.folding.rules import buckets_of_day, refused_changes
-from tideline.folding.tables import files_by_bucket
+from tideline.folding.tables import files_by_bucket, taken_by_others
 from tideline.landing.context import RunContext, log, now
 from tideline.model.current import BucketState, Folding, differing
 from tideline.rules.audit import BucketFlaw, CurrentAudit
 
+_UNTOUCHED = "no commits of others that take rows away (tideline fold FILE sums every bucket)"
 _LOOKS = 5
 """So often the table is looked at while folds close."""
 
@@ -49,28 +50,30 @@ def count_current(run: RunContext) -> CurrentAudit | None:
     """
     for _ in range(_LOOKS):
         state = run.ledger.read()
-        folding, rows = state.folding, dict[int, int | None]()
+        folding, rows, taken = state.folding, dict[int, int | None](), None
         if run.current is None or folding.layout is None:
             return None
         if folding.open is None and (version := run.current.observe().version) is not None:
             rows = {n: files.rows for n, files in files_by_bucket(run, version).items()}
+            taken = taken_by_others(run, state)
         if run.ledger.read().folding == folding:
             break
     else:
         raise StreamBusy("folds closed faster than the current table could be looked at; run again")
     known = {b.bucket: b.rows for b in folding.buckets}
-    wrong = {n: (known.get(n, 0), rows.get(n, 0)) for n in sorted({*known, *rows})}
+    both = {n: (known.get(n, 0), rows.get(n, 0)) for n in sorted({*known, *rows})}
+    wrong = [
+        BucketFlaw(n, "table", f"{expected} rows", f"{found} rows")
+        for n, (expected, found) in both.items()
+        if found is not None and found != expected
+    ]
+    if taken is not None:
+        wrong.append(BucketFlaw(None, "table", _UNTOUCHED, taken))
     return CurrentAudit(
         rows=folding.live,
         deleted=folding.deleted,
         unfolded=folding.unfolded(state.decoding.coverage),
-        wrong=()
-        if folding.open is not None
-        else tuple(
-            BucketFlaw(n, "table", f"{expected} rows", f"{found} rows")
-            for n, (expected, found) in wrong.items()
-            if found is not None and found != expected
-        ),
+        wrong=() if folding.open is not None else tuple(wrong),
     )
 
 
@@ -88,7 +91,10 @@ def audit_current(run: RunContext, buckets: int) -> CurrentAudit | None:
         log.warning("no rows of the current table were looked at: %s", error)
         return found
     flaws = tuple(flaw for flaw in check.flaws if flaw not in found.wrong)
-    return replace(found, wrong=(*found.wrong, *flaws), checked=check.buckets)
+    layout = None if check.folding is None else check.folding.layout
+    is_proven = not flaws and layout is not None and len(check.buckets) == layout.buckets
+    wrong = (f for f in found.wrong if not (is_proven and f.bucket is None))
+    return replace(found, wrong=(*wrong, *flaws), checked=check.buckets)
 
 
 def check_current(run: RunContext, count: int | None = None) -> CurrentCheck:

@@ -9,7 +9,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+from tideline.decoding.verifying import refuse_lacking
 from tideline.delta_properties import kept_for
+from tideline.documents import dump
 from tideline.errors import (
     AttemptFenced,
     CommitConflict,
@@ -18,15 +20,25 @@ from tideline.errors import (
     VerificationFailed,
 )
 from tideline.failpoints import reach
+from tideline.folding.planning import sealed_fold
 from tideline.folding.rules import layout_text, refused_changes
-from tideline.folding.tables import files_by_bucket, halted, section, standing, table_of
+from tideline.folding.tables import (
+    files_by_bucket,
+    halted,
+    section,
+    standing,
+    table_of,
+    taken_by_others,
+)
 from tideline.landing.attempts import answer_of, begin_attempt
 from tideline.landing.context import RunContext, log
 from tideline.landing.table_commit import Target, commit_checked
 from tideline.ledger.state import LedgerState
 from tideline.model.current import BUCKET, BucketState, FoldPlan, FoldRecord, differing
 from tideline.model.incident import Finding
+from tideline.model.offsets import CoordinateRange
 from tideline.model.spark_job import BucketFiles, FoldJob, FoldResult, Output
+from tideline.model.verdicts import VERDICTS
 from tideline.model.wording import first_few
 from tideline.table.schema import LAYOUT_PROPERTY, UNPROVEN_PROPERTY, TableChange, current_columns
 
@@ -39,7 +51,9 @@ def execute(run: RunContext, plan: FoldPlan) -> FoldRecord:
 
     Raises:
         ServiceAway: Spark or a store is away, or the table was changed meanwhile.
+        VerificationFailed: The typed table lacks rows of what is folded; nothing moved.
     """
+    _refuse_lacking(run, plan, plan.ranges)
     change = _begin(run, plan)
     _prepare(run, change, plan)
     version, _ = standing(run)
@@ -76,6 +90,7 @@ def execute(run: RunContext, plan: FoldPlan) -> FoldRecord:
 def _begin(run: RunContext, plan: FoldPlan) -> TableChange:
     """Take the next token; the caller holds the decoder's lease."""
     attempt = begin_attempt(run, run.ledger.read().control.ledger_id, table_of(run))
+    sealed = sealed_fold(run, attempt.state, plan)
     return TableChange(
         ledger_id=attempt.ledger_id,
         commit_id=plan.plan_id,
@@ -83,6 +98,7 @@ def _begin(run: RunContext, plan: FoldPlan) -> TableChange:
         token=attempt.token,
         ranges=(),
         by=plan.by,
+        fold=dump(sealed),
     )
 
 
@@ -149,12 +165,11 @@ def _folded(
     job = _job(run, plan, {} if plan.is_anew else there, change.folder)
     result = answer_of(run, job, FoldResult)
     if result.needs_all:
-        every = run.source.files_at(plan.covered, plan.typed_version)
-        job = replace(job, every_file=every)
+        job = replace(job, every_file=_every_file(run, change, plan))
         result = answer_of(run, job, FoldResult)
     if result.anew and not result.refused:
         log.info("rebuilding buckets %s", first_few(result.anew))
-        every = job.every_file or run.source.files_at(plan.covered, plan.typed_version)
+        every = job.every_file or _every_file(run, change, plan)
         job = replace(job, every_file=every, anew=result.anew)
         result = answer_of(run, job, FoldResult)
         if result.anew:  # a value that did not come, in a bucket that only the first pass had left
@@ -164,6 +179,21 @@ def _folded(
     _refuse_moved(run, change, plan, result)
     _refuse_changed(run, change, job, result)
     return result
+
+
+def _every_file(run: RunContext, change: TableChange, plan: FoldPlan) -> tuple[str, ...]:
+    """The typed table's files with all that is decoded, which has to be there."""
+    try:
+        _refuse_lacking(run, plan, plan.covered)
+    except VerificationFailed:
+        _discard(run, change)
+        raise
+    return run.source.files_at(plan.covered, plan.typed_version)
+
+
+def _refuse_lacking(run: RunContext, plan: FoldPlan, ranges: Sequence[CoordinateRange]) -> None:
+    """Make sure that changes which are counted as folded are in the version that is read."""
+    refuse_lacking(run, ranges, "Nothing was folded", plan.typed_version)
 
 
 def _refuse_moved(run: RunContext, change: TableChange, plan: FoldPlan, result: FoldResult) -> None:
@@ -179,12 +209,14 @@ def _refuse_changed(run: RunContext, change: TableChange, job: FoldJob, result: 
         return
     _discard(run, change)
     first, (expected, found) = next(iter(wrong.items()))
+    taken = taken_by_others(run, run.ledger.read())
     raise halted(
         run,
         Finding(
             kind="current_changed",
             expected=f"bucket {first} with {said(expected)}",
             actual=f"{said(found)}; {len(wrong)} of {len(result.touched)} buckets differ",
+            detail=None if taken is None else f"{VERDICTS['current_changed'].cause}: {taken}",
         ),
     )
 

@@ -27,7 +27,13 @@ from tideline.folding.rules import (
     wrong_key,
     wrong_sequence,
 )
-from tideline.folding.tables import begins_anew, section, table_of
+from tideline.folding.tables import (
+    begins_anew,
+    section,
+    table_of,
+    taken_by_others,
+    told_by_folds,
+)
 from tideline.landing.context import RunContext, log, now
 from tideline.ledger.state import LedgerState
 from tideline.model.current import (
@@ -39,10 +45,13 @@ from tideline.model.current import (
     FoldRecord,
     Layout,
     Order,
+    SealedFold,
+    all_below,
 )
 from tideline.model.decoding import INVALID, OF_ENVELOPE, OWN_COLUMNS, UNAVAILABLE
 from tideline.model.incident import decided
 from tideline.model.offsets import partition_counts
+from tideline.model.places import Places
 from tideline.stream.decoding import Decode
 
 
@@ -74,8 +83,9 @@ def plan_fold(
     if layout is None:
         return None
     is_new = begins_anew(run, state, layout)
+    is_taken = not is_new and _is_taken(run, state)
     if is_new:
-        folding = folding.of_new_table()
+        folding = _of_new_table(run, state)
     work = due(decoding, folding, topic)
     if before is not None:
         more = once_more(before.plan.ranges, decoding, topic)
@@ -87,12 +97,11 @@ def plan_fold(
         log.warning("the current table is rebuilt, once: %s", "; ".join(reasons))
     is_anew |= bool(is_new or reasons or refolds is not None)
     order = _order(folding, layout, is_by_time=by_time is not None)
-    floors = sweep or standing_floors(folding.floors, decoding)
-    if order == "sequence":  # a change may be newer, and come below
-        floors = ()
+    floored = _with_floors(state, folding, order, sweep)
     # values of before a sweep end with it, as they do in a fold anew
-    is_anew |= floors != folding.floors and (not sweep or _has_unavailable(run))
-    is_due = work.is_anything and (before or is_time(work, folding, every))
+    is_anew |= floored.floors != folding.floors and (not sweep or _has_unavailable(run))
+    folding = floored
+    is_due = is_taken or (work.is_anything and (before or is_time(work, folding, every)))
     if not (is_anew or is_due or sweep):
         return None
     if not decoding.coverage and not work.again:
@@ -100,13 +109,73 @@ def plan_fold(
     drops: tuple[Floor, ...] = () if is_anew else folding.drops
     if not section(run).keep_deleted:
         drops = drops_of(folding, order, is_anew=is_anew)
-    is_drop = drops != folding.drops
-    folding = replace(folding, floors=floors, order=order, drops=drops)
+    is_drop = drops != folding.drops or is_taken
+    folding = replace(folding, order=order, drops=drops)
     folding = replace(folding, deletes=deletes)
     plan = _plan(run, state, folding, layout, work, is_anew=is_anew)
     if sweep:  # which heals
         plan = replace(plan, unproven_since=None)
     return replace(plan, is_sweep=bool(sweep), is_drop=is_drop, sums=SUMS)
+
+
+def _is_taken(run: RunContext, state: LedgerState) -> bool:
+    """Whether every bucket has to be summed, as others may have put older rows back."""
+    if taken := taken_by_others(run, state):
+        log.warning("the current table is summed as a whole: %s", taken)
+    return bool(taken)
+
+
+def _of_new_table(run: RunContext, state: LedgerState) -> Folding:
+    """The head of a table in which nothing is folded yet; it knows what forgotten folds tell.
+
+    That is stored: the plan does not have all of it.
+    """
+    if (told := told_by_folds(run, state)) is None:
+        return state.folding.of_new_table()
+
+    def learn(latest: LedgerState) -> LedgerState:
+        return replace(latest, folding=latest.folding.having_learned(*told))
+
+    after = run.ledger.update(learn).folding
+    return replace(after.of_new_table(), unproven_since=after.unproven_since)
+
+
+def _with_floors(
+    state: LedgerState, folding: Folding, order: Order, sweep: tuple[Floor, ...]
+) -> Folding:
+    """The head with the floors that stand; those of a sweep take the place of older ones."""
+    floors = sweep or standing_floors(folding.floors, state.head.coverage)
+    if order == "sequence":  # a change may be newer, and come below
+        floors = ()
+    if folding.floors and not floors:
+        log.warning(
+            "rows that tideline sweep has deleted are back: the table is unproven until a sweep"
+        )
+        head = state.head
+        return folding.without_floors(state.decoding.coverage, head.order_of_incarnations)
+    return replace(folding, floors=floors)
+
+
+def older_kept(run: RunContext, state: LedgerState, layout: Layout) -> Places:
+    """Erased changes of keys of the table that may keep older ones: their rows may be older."""
+    erasing, part = state.erasing, state.decoding.part("key")
+    if not erasing.begun:
+        return erasing.partial
+    told = () if part is None else tuple(c.name for c in part.reader.in_table)
+    uri = section(run).table.uri
+    partial = (e for e in run.ledger.erasures() if e.leaves_older(layout.key, uri, told))
+    return erasing.partial | Places.of(*(e.ranges for e in partial))
+
+
+def sealed_fold(run: RunContext, state: LedgerState, plan: FoldPlan) -> SealedFold:
+    """What the commit of a plan tells a ledger that was put back to before it."""
+    folding = state.folding
+    if folding.floors and not plan.floors:
+        folding = folding.without_floors(Places.of(plan.covered), plan.incarnations)
+    lost = state.head.lost_deletes | folding.lost | older_kept(run, state, plan.layout)
+    is_new = plan.is_sweep
+    healed = all_below(lost, plan.floors, plan.incarnations) if is_new else folding.healed
+    return SealedFold(plan.order, plan.floors, plan.unproven_since, healed, lost)
 
 
 def _reasons_for_all(
@@ -213,7 +282,7 @@ def _plan(
         floors=folding.floors,
         sequence=sequence,
         drops=folding.drops,
-        unproven_since=unproven_since(folding, head, at, state.erasing.partial),
+        unproven_since=unproven_since(folding, head, at, older_kept(run, state, layout)),
         sums=folding.sums,
         table_uri=section(run).table.uri,
         by=run.request.by,

@@ -196,11 +196,14 @@ def newest_logs(
     return tuple({i.partition: i for i, era in eras.items() if era == newest}.values())
 
 
-def standing_floors(floors: Iterable[Floor], decoding: Decoding) -> tuple[Floor, ...]:
-    """The floors, or none where the snapshot is not decoded any more, after a rewind."""
-    decoded, known, is_there = decoding.coverage, tuple(floors), False
+def standing_floors(floors: Iterable[Floor], landed: Places) -> tuple[Floor, ...]:
+    """The floors, or none where the snapshot is not landed any more, after a rewind.
+
+    Where it is landed and has to be decoded again, they stand.
+    """
+    known, is_there = tuple(floors), False
     for f in known:
-        ranges = decoded[f.identity]
+        ranges = landed[f.identity]
         if not any(r.start_offset <= f.offset <= r.end_offset for r in ranges):
             return ()
         is_there |= any(r.start_offset <= f.offset < r.end_offset for r in ranges)
@@ -218,8 +221,8 @@ def unproven_since(
         erased: Changes that were erased while their keys kept others.
     """
     healed = folding.healed if folding.floors else NOWHERE
-    lost = head.lost_deletes | erased
-    return None if not lost or lost == healed else folding.unproven_since or at
+    lost = head.lost_deletes | folding.lost | erased
+    return folding.unproven_since or at if lost - healed else None
 
 
 def columns_of(
@@ -377,8 +380,8 @@ def refused_changes(order: Order, untold: Sequence[str], refused: Sequence[Refus
             kind="key_moved",
             expected=f"of each change event that deletes a row its {names}",
             actual=f"some with null, or a fixed value, that delete no row: {said}",
-            detail=f"the record's key has no {names}, and the database has not told the row of"
-            " before: its row would stay; landing and decoding continue",
+            detail=f"the record's key has no {names}, and the event does not have the row"
+            " before the change, so the row would stay. Landing and decoding continue",
             remedy="another current.table with the record's own key in current.key; or REPLICA"
             " IDENTITY FULL, a new snapshot in a topic that is created again, and another"
             " current.table. by_time does not help",

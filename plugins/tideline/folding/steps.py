@@ -15,12 +15,23 @@ from tideline.failpoints import reach
 from tideline.folding.execution import execute
 from tideline.folding.planning import plan_fold
 from tideline.folding.rules import has_work, share_now
-from tideline.folding.tables import files_by_bucket, section, standing, table_of
+from tideline.folding.tables import (
+    commit_in,
+    files_by_bucket,
+    forgotten_folds,
+    section,
+    seen_from,
+    table_of,
+    taken_since,
+)
 from tideline.landing.context import RunContext, log, now
 from tideline.landing.naming import name_tables
 from tideline.ledger.state import LedgerState
-from tideline.model.current import BucketState, FoldRecord, FoldRequest
+from tideline.model.current import FoldRecord, FoldRequest
+from tideline.model.head import KnownCommit
+from tideline.model.observation import TableObservation
 from tideline.model.places import Places
+from tideline.model.run import TableCommit
 from tideline.model.wording import how_many
 
 
@@ -70,15 +81,26 @@ def _recovered(run: RunContext, left: FoldRecord) -> FoldRecord | None:
     Nor is it there where others have changed its buckets since: then all is folded anew.
     """
     made = table_of(run).find_commit(left.plan.plan_id, left.before_version)
-    if made is None or _differing(run, left, standing(run)[0]):
+    found = None if made is None else replace(left, table_version=made.version)
+    if (
+        made is None
+        or found is None
+        or _is_overtaken(run, made)
+        or _spoiled(run, found, seen_from(run, found.table_version))
+    ):
         log.info(
             "the fold of run %s was interrupted, or the table was changed since", left.plan.run_id
         )
         run.ledger.update(_given_back)
         return None
-    found = replace(left, table_version=made.version)
     run.ledger.update(lambda s: replace(s, folding=replace(s.folding, open=found)))
     return found
+
+
+def _is_overtaken(run: RunContext, made: TableCommit) -> bool:
+    """Whether a fold that the ledger does not know came after a commit: the ledger was put back."""
+    newer = forgotten_folds(table_of(run), run.ledger.read().folding)
+    return any(c.version > made.version for c in newer)
 
 
 def _given_back(state: LedgerState) -> LedgerState:
@@ -118,19 +140,18 @@ def verify_current(run: RunContext) -> FoldRecord | None:
 
 def _close(run: RunContext, record: FoldRecord) -> FoldRecord:
     """Verify a plan that is committed, and close it."""
-    plan, (version, token) = record.plan, standing(run)
-    if wrong := _differing(run, record, version):
-        first, rows = wrong[0]
+    plan, seen = record.plan, seen_from(run, record.table_version)
+    if wrong := _spoiled(run, record, seen):
         raise VerificationFailed(
-            f"plan {plan.plan_id} of run {plan.run_id}: bucket {first.bucket} of {plan.table_uri}"
-            f" was left with {how_many(first.rows, 'row')}, and has {rows}; buckets that differ:"
-            f" {len(wrong)}."
+            f"plan {plan.plan_id} of run {plan.run_id}: table {plan.table_uri}: {wrong}."
             " Nothing moved; clear fold_changes, or run the same run id again",
             plan_id=plan.plan_id,
         )
+    known = _made(record, seen)  # a newer token may be of what the ledger has forgotten
+    token = 0 if known is None else known.token
     done = replace(record, status="done", closed_at=now())
     reach("fold:closing")
-    folding = run.ledger.update(lambda state: _closed(state, done, token)).folding
+    folding = run.ledger.update(lambda state: _closed(state, done, token, known)).folding
     reach("fold:closed")
     log.info(
         "folded %s into %s: %s, %d deleted",
@@ -144,15 +165,39 @@ def _close(run: RunContext, record: FoldRecord) -> FoldRecord:
     return done
 
 
-def _differing(run: RunContext, record: FoldRecord, version: int) -> list[tuple[BucketState, int]]:
-    """Buckets that a fold has left with other rows than there are now, with these."""
-    rows = {n: files.rows for n, files in files_by_bucket(run, version).items()}
+def _spoiled(run: RunContext, record: FoldRecord, seen: TableObservation) -> str | None:
+    """What others have done to the table since a fold was committed, in words; None for nothing.
+
+    Args:
+        seen: The table, with its commits from the fold's on.
+    """
+    made = _made(record, seen)
+    if made is None or seen.version is None:
+        return f"version {record.table_version} is another commit than the fold's"
+    if taken := taken_since(seen, made):
+        return taken
+    rows = {n: files.rows for n, files in files_by_bucket(run, seen.version).items()}
     there = ((b, rows.get(b.bucket, 0)) for b in record.buckets)
-    return [(b, found) for b, found in there if found is not None and found != b.rows]
+    wrong = [(b, found) for b, found in there if found is not None and found != b.rows]
+    if not wrong:
+        return None
+    first, found = wrong[0]
+    return (
+        f"bucket {first.bucket} was left with {how_many(first.rows, 'row')}, and has {found};"
+        f" buckets that differ: {len(wrong)}"
+    )
 
 
-def _closed(state: LedgerState, done: FoldRecord, token: int) -> LedgerState:
+def _made(record: FoldRecord, seen: TableObservation) -> KnownCommit | None:
+    assert record.table_version is not None
+    made = commit_in(seen, record.table_version, record.plan.run_id)
+    return made if made is not None and made.commit_id == record.plan.plan_id else None
+
+
+def _closed(
+    state: LedgerState, done: FoldRecord, token: int, known: KnownCommit | None
+) -> LedgerState:
     open_now = state.folding.open
     if open_now is None or open_now.plan != done.plan:
         return state  # by this very call, whose answer was lost, or by another attempt
-    return state.with_fold_closed(done, token, now())
+    return state.with_fold_closed(done, token, now(), known)

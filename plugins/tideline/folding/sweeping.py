@@ -14,13 +14,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import astuple, dataclass
 from datetime import UTC, datetime, timedelta
 
-from tideline.decoding.verifying import let_go
+from tideline.decoding.verifying import let_go, refuse_lacking
 from tideline.errors import BadInput, ServiceAway
 from tideline.folding.execution import execute
 from tideline.folding.planning import plan_fold, plan_look
 from tideline.folding.rules import due, newest_logs
 from tideline.folding.steps import verify_current
-from tideline.folding.tables import table_of
+from tideline.folding.tables import refuse_taken, table_of
 from tideline.landing.context import RunContext
 from tideline.model.current import Floor, FoldRecord
 from tideline.model.offsets import (
@@ -80,28 +80,30 @@ def find_ghosts(run: RunContext) -> Ghosts:
     known = {str(column["name"]) for column in run.source.columns()}
     if plan is None or "snapshot" not in known:
         raise BadInput(
-            f"stream {name}: a sweep needs a current table that is folded, of change events whose"
-            " snapshot is told (decode.value.envelope, own_columns)"
+            f"stream {name}: a sweep needs a current table that is folded, made of change events"
+            " with the column snapshot (decode.value.envelope, own_columns)"
         )
     if plan.order == "sequence":
         raise BadInput(
-            f"stream {name}: current.sequence_by orders its changes, and not their offsets: a"
-            " change may be newer than the snapshot's, and stand below it. Next: another address"
-            " in current.table, which is rebuilt from the topic's records"
+            f"stream {name}: current.sequence_by orders its changes instead of their offsets, so a"
+            " change below the snapshot may be newer than the snapshot. Next: give current.table"
+            " another address, and a fold builds that table from the topic's records"
         )
     if due(state.decoding, state.folding, "").is_anything:
         raise BadInput(
             f"stream {name}: some changes are not folded yet: run tideline fold FILE first"
         )
+    refuse_taken(run, state)
+    refuse_lacking(run, plan.covered, "Nothing was swept")
     logs = newest_logs(state.decoding.coverage, plan.incarnations)
     topic_id = logs[0].topic_id
     snapshot = _snapshot(run, topic_id)
     floors = _floors(run, logs, snapshot)
     if len(floors) > 1 and snapshot.began - (snapshot.before or _LONG_AGO) < _STEP:
         raise BadInput(
-            f"stream {name}: the snapshot before ended less than {_STEP.seconds} s before this one"
-            " began: which records are of which, nobody knows. Nothing was swept. Next: have the"
-            " connector make another snapshot"
+            f"stream {name}: the earlier snapshot ended less than {_STEP.seconds} s before this"
+            " snapshot began, so nobody knows which records belong to which. Nothing was swept."
+            " Next: let the connector take another snapshot"
         )
     if len(floors) > 1 and run.table.has_other("timestamp_type", _CREATE_TIME):
         raise BadInput(

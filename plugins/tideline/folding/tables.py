@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from tideline.decoding import rules
 from tideline.decoding.rules import TypedTable
+from tideline.documents import load
 from tideline.errors import BadInput, FoldingHalted, ServiceAway
 from tideline.folding.rules import layout_text
 from tideline.landing.context import RunContext, log, now
 from tideline.ledger.state import LedgerState
-from tideline.model.current import BUCKET, Layout
+from tideline.model.current import BUCKET, Folding, Layout, SealedFold
+from tideline.model.head import KnownCommit
 from tideline.model.incident import Finding
+from tideline.model.observation import TableObservation
+from tideline.model.offsets import OffsetRange
+from tideline.model.places import NOWHERE, Places
+from tideline.rules.foreign_changes import changes_by_others
 from tideline.stream.current import Current
 from tideline.table.port import TablePort
-from tideline.table.schema import COMPACTION_ID, PartitionFiles, is_fence
+from tideline.table.schema import PartitionFiles, is_plan
 
 
 def section(run: RunContext) -> Current:
@@ -54,15 +61,115 @@ def begins_anew(run: RunContext, state: LedgerState, layout: Layout) -> bool:
         return True
     if (table.seen.token or 0) <= (folding.token or 0):
         return False
-    ours = (COMPACTION_ID, None if folding.open is None else folding.open.plan.plan_id)
-    newer = table_of(run).commits_above(folding.token or 0)
-    if forgotten := [c for c in newer if c.commit_id not in ours and not is_fence(c.commit_id)]:
+    if forgotten := forgotten_folds(table_of(run), folding):
         log.warning(
             "the current table has the fold of run %s, which the ledger does not know: all is"
             " rebuilt",
             forgotten[0].run_id,
         )
     return bool(forgotten)
+
+
+def taken_by_others(run: RunContext, state: LedgerState) -> str | None:
+    """What others did to the table since the last fold that takes rows away, in words; or None.
+
+    Sums tell of buckets that a fold touches, and the log of those whose number of rows is another
+    one. A version that somebody has put back may have as many rows.
+
+    Raises:
+        ServiceAway: The store is away.
+    """
+    if (known := state.folding.known) is None:
+        return None
+    seen = table_of(run).observe(known.version - 1)
+    is_same = seen.version is not None and str(seen.table_id) == state.folding.table_id
+    return taken_since(seen, known) if is_same else None  # another one is told elsewhere
+
+
+def refuse_taken(run: RunContext, state: LedgerState) -> None:
+    """Make sure that the table is as the last fold has left it, before somebody reads its rows.
+
+    Raises:
+        BadInput: Others have taken rows away since.
+    """
+    if taken := taken_by_others(run, state):
+        raise BadInput(
+            f"stream {run.stream.stream}: current table {section(run).table.uri}: {taken}. Next:"
+            " tideline fold FILE, which sums every bucket"
+        )
+
+
+def taken_since(seen: TableObservation, known: KnownCommit) -> str | None:
+    """The same of a table that was looked at, with its commits from a known one on."""
+    found = changes_by_others(seen, known.version, str(seen.ledger_id), (known,))
+    return next((f"{f.detail} since version {known.version}: {f.actual}" for f in found), None)
+
+
+def note_standing(run: RunContext) -> None:
+    """Note the table's newest commit, if it is this ledger's: what stands there is as it was left.
+
+    Args:
+        run: This run, with the decoder's lease.
+    """
+    newest = table_of(run).observe().version
+    if newest is None or run.ledger.read().folding.known is None:
+        return
+    made = commit_in(seen_from(run, newest), newest, run.run_id)
+    if made is not None:
+        run.ledger.update(lambda s: replace(s, folding=replace(s.folding, known=made)))
+
+
+def commit_in(seen: TableObservation, version: int, run_id: str) -> KnownCommit | None:
+    """This ledger's commit that made a version, of a table with its commits from there on."""
+    for made in seen.newer[:1]:
+        if made.version == version and made.ledger_id == seen.ledger_id and made.token is not None:
+            return KnownCommit(version, made.token, str(made.commit_id), run_id)
+    return None
+
+
+def forgotten_folds(table: TablePort, folding: Folding) -> tuple[KnownCommit, ...]:
+    """The folds in a current table's log that the ledger does not know, newest first."""
+    ours = None if folding.open is None else folding.open.plan.plan_id
+    newer = table.commits_above(folding.token or 0)
+    return tuple(c for c in newer if is_plan(c.commit_id) and c.commit_id != ours)
+
+
+def told_by_folds(run: RunContext, state: LedgerState) -> tuple[SealedFold | None, Places] | None:
+    """What folds have sealed that the ledger has forgotten; None where it has forgotten none.
+
+    They are in the log of today's table; or, before that has a fold, of the one before it.
+
+    Returns:
+        What the newest one tells, None if it is of a version that told nothing; and what counts as
+        a lost delete in its stead: the first offset of each log, which any sweep heals.
+
+    Raises:
+        ServiceAway: The store is away.
+    """
+    table = table_of(run)
+    if (seen := table.observe()).token is None:
+        last = list(run.ledger.fold_closings())[-1:]
+        if not last or run.open_table is None:
+            return None
+        table = run.open_table("current", last[0].plan.table_uri)
+        seen = table.observe()
+    if not seen.exists or seen.ledger_id != state.control.ledger_id:
+        return None
+    if not (forgotten := forgotten_folds(table, state.folding)):
+        return None
+    newest = forgotten[0]
+    where = f"version {newest.version} of {table.uri}"
+    log.warning(
+        "the fold of %s, which the ledger does not know, %s",
+        where,
+        "tells which rows were swept, and which deletes may have been lost"
+        if newest.fold
+        else "does not tell whether rows were swept: tideline sweep once more",
+    )
+    if newest.fold:
+        return load(SealedFold, newest.fold, where), NOWHERE
+    firsts = ((log_of, r[0].start_offset) for log_of, r in state.head.coverage.items())
+    return None, Places.of_pieces((i, OffsetRange(o, o + 1)) for i, o in firsts)
 
 
 def _refusal(
@@ -100,11 +207,22 @@ def standing(run: RunContext) -> tuple[int, int]:
     Raises:
         ServiceAway: It is gone.
     """
-    seen = table_of(run).observe()
+    seen = seen_from(run, None)
+    assert seen.version is not None
+    return seen.version, seen.token or 0
+
+
+def seen_from(run: RunContext, version: int | None) -> TableObservation:
+    """The current table, with its commits from a version on (inclusive); None lists none.
+
+    Raises:
+        ServiceAway: It is gone.
+    """
+    seen = table_of(run).observe(None if version is None else version - 1)
     if seen.version is None:
         uri = section(run).table.uri
         raise ServiceAway(f"table {uri} is gone: nothing moved, restore it, then run again")
-    return seen.version, seen.token or 0
+    return seen
 
 
 def files_by_bucket(run: RunContext, version: int) -> dict[int, PartitionFiles]:

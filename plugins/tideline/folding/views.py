@@ -13,6 +13,7 @@ from typing import Literal
 
 from tideline.errors import BadInput
 from tideline.folding.planning import plan_look
+from tideline.folding.tables import refuse_taken
 from tideline.landing.context import RunContext
 from tideline.model.current import (
     BUCKET,
@@ -87,7 +88,8 @@ def view_of(
         is_history: Whether each row of each time is wanted, with `valid_from` and `valid_to`.
 
     Raises:
-        BadInput: Nothing is folded, or changes are others since; or the engine needs names.
+        BadInput: Nothing is folded, or changes are others since, or others have changed the table;
+            or the engine needs names.
         ServiceAway: A store is away.
     """
     state = run.ledger.read()
@@ -96,6 +98,7 @@ def view_of(
         raise BadInput(
             f"stream {run.stream.stream}: no row is folded yet: run tideline fold FILE first"
         )
+    refuse_taken(run, state)
     dialect = DIALECTS[engine]
     assert run.stream.decode is not None
     if names is None:

@@ -41,8 +41,8 @@ _READ_UNCOMMITTED, _READ_COMMITTED = 0, 1
 _ISOLATION = {"read_uncommitted": _READ_UNCOMMITTED, "read_committed": _READ_COMMITTED}
 _ABSENT_EPOCH = -1
 _NO_EPOCH = (
-    "its leader tells no leader epoch (KIP-320), so that a log which was cut could not be told"
-    " from this one; a service that speaks Kafka's protocol without them cannot be a source"
+    "its leader gives no leader epoch (KIP-320), so Tideline could not recognize a truncated log."
+    " A service that speaks Kafka's protocol without leader epochs cannot be a source"
 )
 _TOPIC = MetadataRequest.MetadataRequestTopic
 _MISSING = (3, 100)  # UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID
@@ -303,8 +303,8 @@ def _has_id(topic: Mapping[str, Any]) -> bool:
 
 def _id_missing(topic: str) -> TopicIdMissing:
     return TopicIdMissing(
-        f"topic {topic}: the cluster gives it no topic id (KIP-516), so a topic that is deleted and"
-        " created again could not be told from this one. Nothing was read, and nothing is known to"
+        f"topic {topic}: the cluster gives it no topic id (KIP-516), so Tideline could not"
+        " recognize a re-created topic. Nothing was read, and nothing is known to"
         " be lost. Brokers give ids from Kafka 2.8 on (Metadata version 10), once every broker's"
         " inter.broker.protocol.version is 2.8 or later: upgrade the cluster. A service that speaks"
         " Kafka's protocol without topic ids cannot be a source",

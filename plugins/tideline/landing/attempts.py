@@ -260,7 +260,7 @@ def submit(run: RunContext, job: SparkJob) -> SparkResult:
         )
     if result is not None and result.error is not None:
         reported = reported_error(result.error)
-        hope = "; the next attempt's checks tell a loss from a passing fault"
+        hope = "; the next attempt checks whether records are lost or the fault has passed"
         raise reported(
             f"plan {job.plan_id}: Spark could not read {first_few(job.ranges, 3)} into files:"
             f" {result.message}. No position has moved{hope if reported.retriable else ''}"

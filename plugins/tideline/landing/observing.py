@@ -76,7 +76,7 @@ def observe_until_stable(
             return basis, items
         if items and time.monotonic() > deadline:
             if transient and keys == before and all(map(may_wait, transient)):
-                log.warning("going on beside: %s", _text(transient))
+                log.warning("the run continues without: %s", _text(transient))
                 return basis, tuple(item for item in items if item.kind != "transient")
             raise ServiceAway(
                 f"no stable answer within {duration_text(patience_seconds)}:"
@@ -86,7 +86,7 @@ def observe_until_stable(
             )
         before = keys
         if items:
-            log.info("observing again: %s", items[0])
+            log.info("observing again, because of %s", items[0])
         time.sleep(pause)
         pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
 

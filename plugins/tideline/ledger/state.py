@@ -15,7 +15,7 @@ from tideline.errors import StreamBusy
 from tideline.model.current import Folding, FoldRecord, all_below
 from tideline.model.decoding import DecodeRecord, Decoding, WriterSchema
 from tideline.model.erasing import Erasing, Erasure, ToldErasure
-from tideline.model.head import Head
+from tideline.model.head import Head, KnownCommit
 from tideline.model.incident import Decision, Finding, Incident, UnverifiedRows, incident_key
 from tideline.model.maintenance import ExpiredRows
 from tideline.model.offsets import CoordinateRange, PlannedRange, intersect
@@ -492,14 +492,17 @@ class LedgerState:
             closed_incidents=(*self.closed_incidents, *ended),
         )
 
-    def with_fold_closed(self, done: FoldRecord, token: int, now: datetime) -> LedgerState:
+    def with_fold_closed(
+        self, done: FoldRecord, token: int, now: datetime, known: KnownCommit | None = None
+    ) -> LedgerState:
         """The state after a fold was verified; what had halted folding is carried out."""
         outcome = f"run {done.plan.run_id} has folded"
         ended = [i.closed(outcome, now) for i in self.folding.incidents]
-        closed, since = self.folding.closed(done, token), done.plan.unproven_since
+        closed, since = self.folding.closed(done, token, known), done.plan.unproven_since
         healed, plan = closed.healed, done.plan
         if plan.is_sweep:  # losses may have come since the plan was frozen
-            healed = all_below(self.head.lost_deletes, plan.floors, plan.incarnations)
+            lost = self.head.lost_deletes | self.folding.lost | self.erasing.erased
+            healed = all_below(lost, plan.floors, plan.incarnations)
         return replace(
             self,
             folding=replace(closed, incidents=(), unproven_since=since, healed=healed),

@@ -19,6 +19,7 @@ from datetime import datetime
 from typing import Literal
 
 from tideline.model.decoding import without_case
+from tideline.model.head import KnownCommit
 from tideline.model.incident import Incident
 from tideline.model.offsets import (
     CoordinateRange,
@@ -165,7 +166,8 @@ class FoldPlan:
         is_sweep: Whether these are new, and rows below them go.
         sequence: What orders a key's changes before their coordinates do, if anything does.
         drops: Deleted rows below them are dropped; one for each partition, or none.
-        is_drop: Whether these are new, and every bucket is written.
+        is_drop: Whether every bucket is summed and written: these are new, or others have taken
+            rows away since the last fold.
         unproven_since: When the first such plan was frozen after deletes were lost; None for none.
         sums: Which hash of a row the buckets' sums are of.
     """
@@ -379,6 +381,23 @@ class FoldRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class SealedFold:
+    """What the commit of a fold tells that no change does: a ledger that was put back learns it.
+
+    Args:
+        order, floors, unproven_since: As of its plan.
+        healed: As of a `Folding`.
+        lost: All lost deletes that the ledger knew.
+    """
+
+    order: Order
+    floors: tuple[Floor, ...]
+    unproven_since: datetime | None
+    healed: Places
+    lost: Places
+
+
+@dataclass(frozen=True, slots=True)
 class Folding:
     """The fold's own head, in coordinates. Neither landing nor decoding waits for it.
 
@@ -389,6 +408,8 @@ class Folding:
         incidents: What halted folding, until a decision has been executed.
         table_id: Delta's id of the current table; None before the first fold.
         token: The newest fencing token of the table when a plan was last closed.
+        known: The commit that the last fold has made, which the table has to show for good; or the
+            one to which its log was cut since. None before the first fold that noted it.
         layout: Of the table; None before the first fold.
         columns: Of the table.
         buckets: What each bucket holds.
@@ -405,6 +426,8 @@ class Folding:
         drops: As of a plan.
         sums: As of a plan.
         deletes: As of a plan; None before the first fold that noted them.
+        lost: Where deletes may have been lost that nothing else in the ledger tells: a table's own
+            commits did, or floors that had told what they took were given up.
     """
 
     coverage: Places = NOWHERE
@@ -428,6 +451,8 @@ class Folding:
     returns: tuple[PartitionIdentity, ...] = ()
     sums: str = OLD_SUMS
     deletes: Deletes | None = None
+    known: KnownCommit | None = None
+    lost: Places = NOWHERE
 
     @property
     def live(self) -> int:
@@ -452,7 +477,7 @@ class Folding:
         return (decoded - (self.coverage - self.changed)).offsets
 
     def of_new_table(self, table_id: str | None = None) -> Folding:
-        """The head of a table in which nothing is folded yet."""
+        """The head of a table in which nothing is folded yet; what was swept stays so."""
         return Folding(
             table_id=table_id,
             incidents=self.incidents,
@@ -460,7 +485,35 @@ class Folding:
             folds=self.folds,
             floors=self.floors,
             healed=self.healed,
+            lost=self.lost,
         )
+
+    def having_learned(self, sealed: SealedFold | None, untold: Places) -> Folding:
+        """The head that knows what the newest fold has sealed that the ledger has forgotten.
+
+        Args:
+            sealed: None where its commit tells nothing: rows may have been swept.
+            untold: What counts as lost then; the next sweep heals it.
+        """
+        if sealed is None:
+            return replace(self, lost=self.lost | untold)
+        return replace(
+            self,
+            order=sealed.order,
+            floors=sealed.floors,
+            healed=sealed.healed,
+            lost=self.lost | sealed.lost,
+            unproven_since=sealed.unproven_since,
+        )
+
+    def without_floors(self, decoded: Places, incarnations: Incarnations) -> Folding:
+        """The head that sweeps no more: what floors had told to be gone is a lost delete again.
+
+        Args:
+            decoded: Of which changes the table is made.
+        """
+        given_up = all_below(decoded, self.floors, incarnations)
+        return replace(self, floors=(), healed=NOWHERE, lost=self.lost | given_up)
 
     def having_decoded(self, ranges: Iterable[CoordinateRange]) -> Folding:
         """The head after changes were decoded: those that were folded are folded once more."""
@@ -483,17 +536,21 @@ class Folding:
             changed=self.changed - mine,
         )
 
-    def closed(self, done: FoldRecord, token: int) -> Folding:
+    def closed(self, done: FoldRecord, token: int, known: KnownCommit | None = None) -> Folding:
         """The head after a plan was verified."""
         plan = done.plan
         buckets = {b.bucket: b for b in (() if plan.is_anew else self.buckets)}
         buckets |= {b.bucket: b for b in done.buckets}
         kept = NOWHERE if plan.is_anew else self.coverage
+        before = self
+        if self.floors and not plan.floors:
+            before = self.without_floors(Places.of(plan.covered), plan.incarnations)
         return replace(
-            self,
+            before,
             coverage=kept | Places.of(plan.ranges),
             open=None,
             token=token,
+            known=known,
             layout=plan.layout,
             columns=plan.columns,
             buckets=tuple(buckets[n] for n in sorted(buckets) if buckets[n].rows),
@@ -502,7 +559,6 @@ class Folding:
             order=plan.order,
             barrier=done.barrier,
             floors=plan.floors,
-            healed=self.healed if plan.floors else NOWHERE,
             drops=plan.drops,
             sums=plan.sums,
             deletes=plan.deletes,

@@ -571,7 +571,7 @@ class DecodeRecord:
         text = (
             f"a null in {first_few(self.untold, _FEW)} may be a value that did not come: Debezium"
             " writes null for a long value of such a type that an update has left alone, and"
-            " updates bring no row of before. Next: ALTER TABLE ... REPLICA IDENTITY FULL"
+            " updates bring no row as it was before. Next: ALTER TABLE ... REPLICA IDENTITY FULL"
         )
         topic = self.plan.ranges[0].topic if self.plan.ranges else ""
         return (Notice("untold_value", topic, None, text),) if self.untold else ()

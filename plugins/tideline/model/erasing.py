@@ -7,7 +7,7 @@ can read the ledger can test guesses, and a key of few digits, or a known addres
 from __future__ import annotations
 
 import hmac
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -87,10 +87,11 @@ class Erasure:
         unreached: Tables of before that may hold a record, and why they were left alone.
         hashes: Of the raw keys that only its records have, and of each other record; in the state
             as long as `ranges`.
-        is_partial: Whether its keys keep other changes, and no current table is made of them yet.
+        is_partial: As builds before this one judged it; it counts no more.
         settles: Erasures of which a table has told the coordinates only, and whose keys these are.
         without_records: Those of `keys` of which no record was found: nothing of them was erased.
         unread: Offsets of the stream that were not landed when it was begun; None if unknown.
+        whole: Key of the current table that was there: no row of it has become older.
     """
 
     erasure_id: str
@@ -117,6 +118,24 @@ class Erasure:
     settles: tuple[str, ...] = ()
     without_records: tuple[str, ...] = ()
     unread: int | None = None
+    whole: tuple[str, ...] = ()
+
+    def leaves_older(self, key: Sequence[str], uri: str, told: Sequence[str]) -> bool:
+        """Whether keys of a current table may keep older changes than those that it has erased.
+
+        Args:
+            key: The columns of the table's key.
+            uri: Its address.
+            told: Columns that are made of Kafka's key.
+        """
+        if self.whole and self.whole == tuple(key):
+            return False
+        if not self.whole and any((t.table, t.uri) == ("current", uri) for t in self.tables):
+            return False  # as it was judged before the key was noted
+        if RAW_KEY in self.columns and not told:
+            return True
+        by = (told if c == RAW_KEY else c.split(",") for c in self.columns)
+        return not {name for names in by for name in names} <= {*key}
 
     @property
     def records(self) -> int:
@@ -191,8 +210,8 @@ class Erasing:
         untold: Erasures of which a table has told the coordinates only: whether later records are
             refused, and what tells them, is not known until somebody erases their keys once more,
             and says that these are theirs.
-        partial: Erased coordinates of changes whose keys keep others: what is folded of these says
-            an older state.
+        partial: Erased coordinates of which the history does not tell by which key: what is folded
+            of their keys' other changes may be older.
     """
 
     secret: str = field(default="", repr=False)
@@ -222,7 +241,6 @@ class Erasing:
             self.keeping_out(erasure.ranges)._told_by(erasure),
             begun=self.begun + 1,
             open=(*self.open, erasure),
-            partial=self.partial | Places.of(erasure.ranges if erasure.is_partial else ()),
         )
 
     def _told_by(self, erasure: Erasure) -> Erasing:
@@ -240,9 +258,9 @@ class Erasing:
     def learning(self, told: ToldErasure) -> Erasing:
         """The list with an erasure of which a table's commit tells; one that is known stays."""
         after, sealed = self.keeping_out(told.ranges), told.sealed
-        if sealed is not None and sealed.erasure.is_partial:
-            after = replace(after, partial=after.partial | Places.of(told.ranges))
         is_known = told.number <= self.begun
+        if sealed is None or (is_known and not self._has_open(sealed.erasure)):
+            after = replace(after, partial=after.partial | Places.of(told.ranges))
         if sealed is not None and sealed.seal == self.seal:
             after = after._told_by(sealed.erasure)
         elif not is_known:
@@ -251,6 +269,10 @@ class Erasing:
             return replace(after, begun=max(self.begun, told.number))
         again = replace(sealed.erasure, ranges=told.ranges)
         return replace(after, begun=told.number, open=(*self.open, again))
+
+    def _has_open(self, erasure: Erasure) -> bool:
+        known = {(e.erasure_id, e.begun_at) for e in self.open}
+        return (erasure.erasure_id, erasure.begun_at) in known
 
     def keeping_out(self, ranges: Iterable[CoordinateRange]) -> Erasing:
         """The list with more coordinates."""
@@ -286,8 +308,8 @@ NOTHING_ERASED = Erasing()
 def untold_text(name: str) -> str:
     """What an erasure asks for of which nothing but its coordinates is known."""
     return (
-        f"{name}: a table has told its coordinates only; erase its keys once more, with --settles"
-        f" {name}: they are found and refused by nothing else"
+        f"{name}: only its coordinates are known, from a table. Erase its keys again with --settles"
+        f" {name}, because nothing else finds and refuses records of these keys"
     )
 
 

@@ -158,7 +158,8 @@ class KnownCommit:
         run_id: The run that runs again to land its rows once more, or that removed them.
         ranges: Its first ranges, for people; the run's record has all of them.
         more: How many further ranges there are.
-        erasure: What a removal's commit tells of an erasure, as a document; kept nowhere.
+        erasure, fold: What the commit of a removal, or of a fold, tells a ledger that was put back,
+            as a document; kept nowhere.
     """
 
     version: int
@@ -168,6 +169,7 @@ class KnownCommit:
     ranges: tuple[CoordinateRange, ...] = ()
     more: int = 0
     erasure: str = ""
+    fold: str = ""
 
     @classmethod
     def of(
@@ -259,6 +261,7 @@ class Head:
         names: What a catalog has said of the stream's tables.
         incarnations: Of each topic name the topic ids that were ever followed, oldest first: it
             only grows, and no rewind takes it back. An older version has not written it.
+        left_behind: Where logs were left: what came there, seen or not, is never read.
 
     Raises:
         ValueError: Two positions have one identity.
@@ -287,6 +290,7 @@ class Head:
     read_late: Places = NOWHERE
     names: tuple[NamedTable, ...] = ()
     incarnations: tuple[Incarnations, ...] = ()
+    left_behind: Places = NOWHERE
 
     def __post_init__(self) -> None:
         seen: dict[tuple[str, int, int], PartitionPosition] = {}
@@ -451,8 +455,25 @@ class Head:
 
     @property
     def lost_deletes(self) -> Places:
-        """Where deletes may have been that never come: accepted losses, and what was read late."""
-        return self.accepted_loss | self.read_late
+        """Where deletes may have been that never come, by a decision or since time had passed."""
+        return self.accepted_loss | self.read_late | self.left_behind
+
+    def having_left(self, before: Head) -> Head:
+        """The head that notes which logs of one before it are followed no more, and from where on.
+
+        Whatever the decision was: nobody reads on there, nor knows what was still to come.
+        """
+        logs = {(p.topic_id, p.partition): p.identity for p in self.positions}
+        begun = {b.identity: b.offset for b in self.beginnings}
+        left = []
+        for p in before.positions:
+            now = logs.get((p.topic_id, p.partition))
+            if now != p.identity:
+                start = p.next_offset if now is None else max(p.next_offset, begun.get(now, 0))
+                left.append((p.identity, OffsetRange(start, max(p.proven_end, start + 1))))
+        if not left:
+            return self
+        return replace(self, left_behind=self.left_behind | Places.of_pieces(left))
 
     @property
     def landed(self) -> Places:

@@ -104,12 +104,12 @@ ELSEWHERE = "a file lies outside of the table"
 _UNREADABLE = {
     "catalog-managed table": Refusal(
         "catalogManaged",
-        "the table is catalog-managed: its log alone does not tell what it holds",
+        "the table is catalog-managed: its log alone does not say which rows it has",
         "give the stream a table that no catalog manages, and an external name for it there",
     ),
     ELSEWHERE: Refusal(
         "files of another table",
-        "it is a shallow clone: what it holds lies in another table's folder, and goes with that",
+        "it is a shallow clone: its files are in another table's folder and go with that table",
         "give the stream a table of its own: a deep clone, or a copy by CREATE TABLE ... AS SELECT",
     ),
     "table with empty schema": Refusal(

@@ -209,7 +209,8 @@ VERDICTS: dict[FindingClass, Verdict] = {
         cause="the current table has changed since the last fold; landing and decoding continue",
         told_by="the rows of the buckets that a fold touches were summed up and compared with the"
         " ledger, before anything was written",
-        next_step="find out who has written to the table; restore it and run again, or decide",
+        next_step="find out who has written to the table; restore it and run again, or decide; or"
+        " rebuild it: tideline fold FILE --anew",
         choices={
             "refold": "every bucket is rebuilt from the typed table",
             "retry": "check again",

@@ -74,7 +74,7 @@ def histories(
     if section is None or run.current is None or not found:
         return Histories()
     typed = run.source
-    key = folding.layout.key if folding.layout is not None else tuple(section.key or key_of(state))
+    key = current_key(run, state)
     if columns and {*columns} <= {*key}:
         return Histories()
     mine: dict[Values, set[Place]] = defaultdict(set)
@@ -116,6 +116,14 @@ def histories(
         frozenset(place for places in others.values() for place in places),
         keyless,
     )
+
+
+def current_key(run: RunContext, state: LedgerState) -> tuple[str, ...]:
+    """The columns of the current table's key; none for a stream without one."""
+    if state.folding.layout is not None:
+        return state.folding.layout.key
+    section = run.stream.current
+    return () if section is None else tuple(section.key or key_of(state))
 
 
 def key_of(state: LedgerState) -> tuple[str, ...]:

@@ -31,6 +31,7 @@ from tideline.errors import (
     VerificationFailed,
 )
 from tideline.failpoints import reach
+from tideline.folding.tables import note_standing, taken_by_others
 from tideline.landing.attempts import Attempt, begin_attempt, removal
 from tideline.landing.context import RunContext, log, now
 from tideline.landing.table_commit import Target, commit_checked, remove
@@ -51,7 +52,7 @@ from tideline.operations.erase_finding import (
     still_in_kafka,
     unread_offsets,
 )
-from tideline.operations.erase_history import Histories, key_of
+from tideline.operations.erase_history import Histories, current_key
 from tideline.operations.former_tables import Former, open_former
 from tideline.operations.maintenance import Tables, Upkeep
 from tideline.operations.reading import audit_stream
@@ -119,11 +120,11 @@ class ErasePlan:
         if self.erasure is None:
             lines += self.found.unasked
         if self.unread != 0:
-            many = "an unknown number of" if self.unread is None else f"{self.unread:,}"
+            many = "an unknown number" if self.unread is None else f"{self.unread:,}"
             lines.append(
-                f"{many} offsets of the stream are not landed yet: records of these keys among them"
-                " come with the next run. Let it land, then erase once more; --future refuses those"
-                " that Kafka's key tells"
+                f"unread offsets of the stream: {many}. They may have records of these keys,"
+                " which the next run lands. Let the stream land, then erase again. --future"
+                " refuses records that Kafka's key identifies"
             )
         return lines
 
@@ -159,7 +160,7 @@ def plan_erasure(run: RunContext, tables: Tables, asked: EraseRequest) -> EraseP
     if found.older.keys and not asked.keys.whole_keys and _may_hold_values_of_before(run):
         whose = (table.uri for role, table in former if role == "current")
         why = "a row may have a value of an erased change; delete the table"
-        unreached += tuple(f"the current table of before at {uri}: {why}" for uri in whose)
+        unreached += tuple(f"the former current table at {uri}: {why}" for uri in whose)
     each, hashes = (of(state.erasing.secret) for of in (keys.each_hash, keys.hashes))
     had = {each[number] for number in found.had}
     known = run.ledger.erasures() if state.erasing.begun else []
@@ -170,13 +171,13 @@ def plan_erasure(run: RunContext, tables: Tables, asked: EraseRequest) -> EraseP
     undecoded = 0 if run.typed is None else _undecoded(state)
     if asked.is_future and found.shared:
         raise BadInput(
-            f"--future: {found.shared} of Kafka's keys of these records stand for other records as"
-            " well, so later ones cannot be told by them. Nothing was changed"
+            f"--future: other records share {found.shared} of Kafka's keys of these records, so"
+            " these keys cannot identify later records. Nothing was changed"
         )
     if asked.is_future and found.keyless:
         raise BadInput(
-            f"--future: {found.keyless} of these records have no key of Kafka's, so later ones"
-            " cannot be told by it. Nothing was changed"
+            f"--future: {found.keyless} of these records have no key of Kafka's, so no key"
+            " can identify later records. Nothing was changed"
         )
     if not found.ranges:
         return ErasePlan(None, found, before, undecoded, without, unread)
@@ -186,8 +187,8 @@ def plan_erasure(run: RunContext, tables: Tables, asked: EraseRequest) -> EraseP
     _refuse_many(there, sum(len(r.offsets) for r in found.ranges), asked.most)
     if found.nowhere:
         unreached += (
-            f"{found.nowhere} of these records stand in no raw table, of today or of before, that"
-            " is reached: where the log is read again in a new generation, nothing tells them",
+            f"{found.nowhere} of these records are in no raw table that can be reached,"
+            " today's or former: if the log is read again in a new generation, they land again",
         )
     erasure = replace(
         erasure,
@@ -281,9 +282,7 @@ def _drafted(
         is_anew=state.folding.layout is not None and _may_hold_values_of_before(run),
         undecided=found.undecided,
         settles=asked.settles,
-        is_partial=run.current is None
-        and run.typed is not None
-        and not {n for key in asked.keys.keys for n in key} <= {*key_of(state)},
+        whole=() if run.current is None else current_key(run, state),
     )
 
 
@@ -315,8 +314,7 @@ def _refuse_many(there: Former, rows: int, most: float) -> None:
     if rows > max(_FEW, most * every):
         raise BadInput(
             f"--most: {rows:,} of {every:,} rows would be erased, {rows / max(1, every):.1%}, and"
-            f" got {most:g}; allowed: a share that is as large, if that is meant. Nothing was"
-            " changed"
+            f" got {most:g}; if you mean to erase so many, give a larger share. Nothing was changed"
         )
 
 
@@ -399,7 +397,7 @@ def finish_erasures(run: RunContext, tables: Tables) -> tuple[Erasure, ...]:
     for left in run.ledger.read().erasing.open:
         with ExitStack() as held:
             if left.status == "begun":
-                log.warning("%s was cut off: going on with it", left.erasure_id)
+                log.warning("%s was interrupted; this command continues it", left.erasure_id)
                 held.enter_context(_as_writer(run))
                 _check_tables(run, tables, run.ledger.read())
             done.append(_go_on(run, tables, left, held))
@@ -520,8 +518,8 @@ def _known(state: LedgerState, erasure: Erasure) -> LedgerState:
     """
     if all(known.erasure_id != erasure.erasure_id for known in state.erasing.open):
         raise StreamBusy(
-            f"the ledger was put back while {erasure.erasure_id} was at work; run again, decide"
-            " about what the table tells, then erase once more"
+            f"the ledger was put back while {erasure.erasure_id} was running; run the stream,"
+            " decide about its incident, then erase again"
         )
     return state
 
@@ -581,6 +579,7 @@ def _finish(run: RunContext, there: Former, erasure: Erasure) -> Erasure:
         if due_at > now():
             return _noted(run, replace(erasure, due_at=due_at))
     with _as_writer(run):
+        is_as_left = run.current is not None and not taken_by_others(run, run.ledger.read())
         for role, table in there:
             upkeep = Upkeep(run, role, table)
             hours = 0 if erasure.is_now else max(0, _kept_hours(run, table) - 1)
@@ -588,6 +587,8 @@ def _finish(run: RunContext, there: Former, erasure: Erasure) -> Erasure:
             cut = 0 if role == "raw" else table.cut_log()
             erasure = _with(erasure, table, vacuumed=vacuumed, cut=cut)
             reach("erase:vacuumed")
+        if is_as_left:  # the log tells nothing any more of what came before
+            note_standing(run)
     erasure = replace(erasure, status="done", finished_at=now(), audit=_audited(run))
     return _noted(run, erasure)
 

@@ -61,7 +61,7 @@ def open_former(run: RunContext) -> tuple[Former, tuple[str, ...]]:
         except TidelineError as error:
             why = error.message
         if why:
-            left.append(f"the {role} table of before at {uri}: {why}")
+            left.append(f"the former {role} table at {uri}: {why}")
         elif table is not None and seen.table_id not in today:  # or it is another name of that
             found.append((role, table))
     return tuple(found), tuple(left)

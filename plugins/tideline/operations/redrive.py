@@ -15,6 +15,8 @@ from tideline.decoding.tables import check_tables, raw_table
 from tideline.decoding.verifying import close_decoding
 from tideline.errors import BadInput
 from tideline.landing.context import RunContext, log
+from tideline.landing.incidents import open_and_halt
+from tideline.landing.proof import foreign_changes
 from tideline.model.decoding import AGAIN, DecodedAgain, ErrorClass, Redriven
 from tideline.model.offsets import CoordinateRange
 from tideline.model.spark_job import DecodeResult
@@ -48,6 +50,7 @@ def redrive(
             f"class: got {', '.join(unknown)}; allowed: {', '.join(get_args(ErrorClass))}"
         )
     with run.ledger.lease("decoder"):
+        _refuse_changed(run)
         check_tables(run)
         left = finish_open(run)  # its own as well: what it has moved is not in quarantine any more
         is_own = left is not None and left.plan.run_id == run.run_id
@@ -86,6 +89,7 @@ def decode_again(run: RunContext, since: datetime | None = None) -> DecodedAgain
         raise BadInput(f"stream {run.stream.stream}: decode: got nothing; required to decode again")
     done = DecodedAgain()
     with run.ledger.lease("decoder"):
+        _refuse_changed(run)
         check_tables(run)
         finish_open(run)
         state = run.ledger.read()
@@ -106,6 +110,16 @@ def decode_again(run: RunContext, since: datetime | None = None) -> DecodedAgain
             record = close_decoding(run, commit(run, attempt, result))
             done = replace(done, records=(*done.records, record))
     return done
+
+
+def _refuse_changed(run: RunContext) -> None:
+    """Make no rows anew of a raw table that others have changed before somebody has decided.
+
+    Rows that stand go where the raw rows are gone, and these may be put back.
+    """
+    state = run.ledger.read()
+    if findings := foreign_changes(run, state)[1]:
+        open_and_halt(run, state, findings)
 
 
 def _since(

@@ -61,8 +61,8 @@ def plan_offset_ranges(run: RunContext) -> RunRecord:
     planned = record.plan or record.proposal
     ranges = planned.ranges if planned is not None else ()
     offsets = sum(len(r.offsets) for r in ranges)
-    partitions = how_many(len(ranges), "partition")
-    log.info("to read: %s of %s", how_many(offsets, "offset"), partitions)
+    found = f"{how_many(offsets, 'offset')} of {how_many(len(ranges), 'partition')}"
+    log.info("to read: %s", found if ranges else "nothing")
     return record
 
 
@@ -93,7 +93,7 @@ def detect_earliest_reset(run: RunContext) -> RunRecord:
         halt(run, triage.halting)
     if triage.asking or triage.decided:
         for incident in (*triage.asking, *triage.decided):
-            log.warning("left to resolve_reset: %s", incident)
+            log.warning("resolve_reset is next: %s", incident)
         return record
     if not triage.left_open:
         log.info("no findings")

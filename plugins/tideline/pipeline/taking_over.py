@@ -117,7 +117,9 @@ def what_the_table_tells(
     today = seen.topics if seen.cluster_id == head.cluster_id else ()
     # what stands no more was there once: its epochs tell a cut, and its generations are given
     told = [replace(r, topic=names.get(r.topic_id, r.topic)) for r in landings]
+    before = head
     head = having_seen(taken_up(head, known, today, told), map(as_planned, told))
+    head = head.having_left(before)
     head = head.having_given({r.identity for c in commits for r in c.ranges if r.generation})
     head = replace(
         advance_head(head, plan, commit),

@@ -22,6 +22,7 @@ from tideline.model.offsets import (
     Intervals,
     OffsetRange,
     PartitionIdentity,
+    Piece,
     PlannedRange,
     intersect,
     overlaps,
@@ -30,7 +31,7 @@ from tideline.model.offsets import (
     union,
 )
 from tideline.model.places import NOWHERE, Places
-from tideline.model.plan import DamagedFile, LandedRange, Stored
+from tideline.model.plan import DamagedFile, LandedRange, Stored, places_of
 from tideline.model.run import RunRecord
 from tideline.model.wording import first_few
 
@@ -115,6 +116,8 @@ class BucketFlaw:
     def __str__(self) -> str:
         if self.place == "order":
             return f"every bucket is in doubt: expected {self.expected}, found {self.found}"
+        if self.bucket is None:
+            return f"every bucket is in doubt: {self.found}; expected {self.expected}"
         what = "holds" if self.place == "table" else "would hold, by its changes,"
         return f"bucket {self.bucket} {what} {self.found}; the ledger says {self.expected}"
 
@@ -127,7 +130,7 @@ class CurrentAudit:
         rows, deleted: As the last fold has left it.
         unfolded: Decoded offsets that are not in it yet; no flaw.
         wrong: Buckets with another number of rows; or with others than their changes make, folded
-            once more.
+            once more; all of them where others have taken rows away since the last fold.
         checked: The buckets whose rows were read for that.
     """
 
@@ -402,28 +405,37 @@ def audit_typed(
         let_go: Coordinates whose rows may have left the quarantine for their age.
     """
     good, bad = _Held(typed), _Held(quarantined)
-    open_now = Places.of(under_way)
-    missing, doubled, foreign, dropped, expired = [], [], [], 0, 0
-    for identity in sorted({*covered, *good.offsets, *bad.offsets}):
-        planned = open_now[identity]
-        allowed = subtract(covered[identity], planned)
-        there = raw[identity].offsets if identity in raw else ()
-        ours = union(good.offsets[identity], bad.offsets[identity])
-        unseen = subtract(intersect(there, allowed), ours)
-        tombstones = (dropped_tombstones or NOWHERE)[identity]
-        gone = subtract(let_go[identity], tombstones)
-        missing += _flaws(identity, subtract(unseen, union(tombstones, gone)))
-        expired += total(intersect(unseen, gone))
-        dropped += total(intersect(unseen, tombstones))
-        twice = intersect(good.offsets[identity], bad.offsets[identity])
-        twice = union(twice, good.copies[identity], bad.copies[identity])
-        doubled += _flaws(identity, subtract(twice, planned))
-        known = union(intersect(allowed, there), planned)
-        foreign += _flaws(identity, subtract(ours, known))
-    pending = (landed - covered).offsets
-    damaged = (*good.damaged, *bad.damaged)
-    flaws = (tuple(missing), tuple(doubled), tuple(foreign), damaged)
-    return TypedAudit(good.rows, bad.rows, pending, dropped, expired, *flaws)
+    open_now, there = Places.of(under_way), places_of(raw)
+    allowed, tombstones = covered - open_now, dropped_tombstones or NOWHERE
+    of_good, of_bad = Places(good.offsets), Places(bad.offsets)
+    ours, gone = of_good | of_bad, let_go - tombstones
+    unseen = without_row(there & allowed, ours)
+    twice = (of_good & of_bad) | Places.of_pieces((*good.copies, *bad.copies))
+    return TypedAudit(
+        good.rows,
+        bad.rows,
+        pending=(landed - covered).offsets,
+        dropped=(unseen & tombstones).offsets,
+        let_go=(unseen & gone).offsets,
+        missing=_all_flaws(without_row(unseen, tombstones, gone)),
+        doubled=_all_flaws(twice - open_now),
+        foreign=_all_flaws(ours - (allowed & there) - open_now),
+        damaged=(*good.damaged, *bad.damaged),
+    )
+
+
+def without_row(raw: Places, *explained: Places) -> Places:
+    """Decoded coordinates with a raw row and none that is made of it, where there has to be one.
+
+    Args:
+        raw: Where raw rows stand that are decoded.
+        explained: Where a row stands in a typed table or in quarantine; where none has to stand, as
+            a tombstone was dropped, or a row was let go for its age or erased.
+    """
+    left = raw
+    for places in explained:
+        left -= places
+    return left
 
 
 class _Held:
@@ -432,8 +444,8 @@ class _Held:
     def __init__(self, items: Iterable[Stored | DamagedFile]) -> None:
         self.rows = 0
         self.damaged: list[DamagedFile] = []
-        self.copies: dict[PartitionIdentity, list[OffsetRange]] = defaultdict(list)
-        self.offsets: dict[PartitionIdentity, Intervals] = defaultdict(tuple)
+        self.copies: list[Piece] = []
+        self.offsets: dict[PartitionIdentity, Intervals] = {}
         pieces: dict[PartitionIdentity, list[OffsetRange]] = defaultdict(list)
         for item in items:
             if isinstance(item, DamagedFile):
@@ -441,10 +453,14 @@ class _Held:
                 continue
             self.rows += item.rows
             pieces[item.identity] += item.offsets
-            self.copies[item.identity] += (r for r, _ in item.copies)
+            self.copies += ((item.identity, r) for r, _ in item.copies)
         for identity, found in pieces.items():
-            self.copies[identity] += overlaps(found)
+            self.copies += ((identity, r) for r in overlaps(found))
             self.offsets[identity] = union(found)
+
+
+def _all_flaws(places: Places) -> tuple[Flaw, ...]:
+    return tuple(_flaw(identity, None, r, len(r)) for identity, r in places.pieces)
 
 
 def _flaws(

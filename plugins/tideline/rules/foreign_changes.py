@@ -85,7 +85,7 @@ def table_findings(
     elif older := _older_ledger(table, known_token):
         yield older
     else:
-        yield from _foreign_changes(table, known_version, ledger_id, commits)
+        yield from changes_by_others(table, known_version, ledger_id, commits)
 
 
 def vanished(commits: Iterable[KnownCommit], table: TableObservation) -> tuple[KnownCommit, ...]:
@@ -132,13 +132,17 @@ def _older_ledger(table: TableObservation, known_token: int | None) -> Finding |
     )
 
 
-def _foreign_changes(
+def changes_by_others(
     table: TableObservation,
     known_version: int | None,
     ledger_id: str,
     commits: tuple[KnownCommit, ...],
 ) -> Iterator[Finding]:
-    """Removals, restores and replacements by other programs; the audit finds their appends."""
+    """Removals, restores and replacements by other programs; the audit finds their appends.
+
+    Args:
+        table: As of `table_findings`, as the others are.
+    """
     if known_version is None:
         return
     newest = table.version

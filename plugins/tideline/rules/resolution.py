@@ -54,6 +54,11 @@ def execute(
         StreamBusy: The observation lacks what the decision needs: a partition did not answer, or is
             gone.
     """
+    effect = _execute(head, incident, observation, removed)
+    return replace(effect, head=effect.head.having_left(head))
+
+
+def _execute(head: Head, incident: Incident, observation: Observation, removed: Places) -> Effect:
     decision, finding = incident.decision, incident.finding
     assert decision is not None
     assert decision.choice in finding.choices, (decision.choice, finding.kind)

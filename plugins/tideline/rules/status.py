@@ -238,10 +238,10 @@ def with_log(found: Explanation, observation: Observation) -> Explanation:
     topic = observation.topic(found.topic)
     if topic is None or (topic.fault or topic.refusal):
         why = "they were not asked" if topic is None else topic.fault or topic.refusal
-        return _adding(found, f"the brokers do not tell whether it is in the log: {why}")
+        return _adding(found, f"the brokers do not say whether the record is in the log: {why}")
     here = f"{found.topic}-{found.partition}"
     if found.topic_id not in (None, topic.topic_id):
-        return _adding(found, "the topic is gone or was created again, and the next run tells it")
+        return _adding(found, "the topic was deleted or re-created; the next run will report that")
     if topic.is_absent:
         raise BadInput(f"topic: got {shown(found.topic)}; the cluster has no such topic")
     seen = topic.partition(found.partition)
@@ -251,7 +251,7 @@ def with_log(found: Explanation, observation: Observation) -> Explanation:
     start, end = seen.log_start_offset, seen.high_watermark
     if start is None or end is None:
         why = seen.fault or seen.refusal
-        return _adding(found, f"the brokers do not tell whether it is in the log: {why}")
+        return _adding(found, f"the brokers do not say whether the record is in the log: {why}")
     if found.offset >= end:
         allowed = f"below {end}, where the log of {here} ends" if end else f"none, {here} is empty"
         raise BadInput(f"offset: got {found.offset}; allowed: {allowed}")

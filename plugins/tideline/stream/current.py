@@ -165,8 +165,8 @@ class Current(Section):
             return "sequence_by: source_position is a text that no engine orders as the source does"
         if decode.value.envelope is not None and {*others} - {"source_timestamp"}:
             return (
-                "sequence_by: a delete has the row's columns of before it, or none; with an"
-                " envelope allowed: source_timestamp, timestamp"
+                "sequence_by: a delete has the columns that the row had before, or none;"
+                " with an envelope allowed: source_timestamp, timestamp"
             )
         if others and decode.tombstones == "keep":
             return (

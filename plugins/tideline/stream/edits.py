@@ -32,15 +32,15 @@ EFFECTS: Mapping[str, tuple[When, str]] = {
     "kafka.connection": ("next_run", "has to lead to the same cluster: cluster_changed halts"),
     "kafka.topics": (
         "next_run",
-        "a new topic begins as `start` says; one that is left out keeps its rows and its position",
+        "a new topic begins as `start` says; a removed topic keeps its rows and its position",
     ),
     "kafka.topic_pattern": ("next_run", "as for topics"),
     "kafka.isolation_level": ("later_records", ""),
     "kafka.commit_group": ("next_run", ""),
     "table.uri": (
         "refused",
-        "a ledger knows one table. With a new ledger, as by default beside it, everything is landed"
-        " again from `start` on",
+        "a ledger knows one table. With a new ledger, by default beside the new table, everything"
+        " lands again from `start` on",
     ),
     "table.connection": ("next_run", ""),
     "table.partition_by": ("refused", "fixed when the table was created"),

@@ -54,8 +54,8 @@ def streams_folder(folder: str | Path | None = None) -> Path:
     found = Path(folder or os.environ.get("TIDELINE_STREAMS") or _OF_CHECKOUT)
     if not found.is_dir():
         raise BadInput(
-            f"the folder of stream files: got {found}, which is no folder; set TIDELINE_STREAMS, or"
-            " name it where Dags are made of it: stream_dags('/path/to/streams')"
+            f"the folder of stream files: got {found}, which is no folder. Set TIDELINE_STREAMS, or"
+            " name the folder in the Dag file: stream_dags('/path/to/streams')"
         )
     return found
 

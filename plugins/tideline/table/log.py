@@ -300,8 +300,8 @@ def commits_above(kept: NewestTable, table: Opened, token: int) -> tuple[KnownCo
             break
         names = (metadata["plan_id"], metadata["run_id"])
         made = (int(commit["version"]), int(metadata["token"]), *names)
-        told = str(metadata.get("erasure", ""))
-        found.append(KnownCommit(*made, ranges_in(metadata), erasure=told))
+        erasure, fold = (str(metadata.get(name, "")) for name in ("erasure", "fold"))
+        found.append(KnownCommit(*made, ranges_in(metadata), erasure=erasure, fold=fold))
     return tuple(found)
 
 

@@ -87,7 +87,7 @@ class MaintainedTable(TargetTable):
             raise BadInput(
                 f"table {self.uri}: its property {DELETED} is {properties[DELETED]!r}, which is no"
                 " interval of Delta's, so nobody knows how long files of older versions have to"
-                f" stay; nothing was deleted. Set it in a form that is allowed: {ALLOWED}"
+                f" stay. Nothing was deleted. Give the property an allowed form: {ALLOWED}"
             )
         return max(hours, math.ceil(own / HOUR_MS))
 

@@ -160,6 +160,7 @@ def commit_metadata(
     by: str | None = None,
     times: tuple[int, ...] = (),
     erasure: str = "",
+    fold: str = "",
     **counts: int,
 ) -> str:
     """The user metadata of a commit. With it, the table alone proves which plans it holds.
@@ -172,6 +173,7 @@ def commit_metadata(
         times: When Spark was asked, began and ended, in milliseconds since 1970; none for a commit
             that Spark has not written.
         erasure: What a removal tells of an erasure, as a document.
+        fold: What a fold tells of itself, as a document.
         counts: `rows` and `bytes`, for a commit without Spark's metrics.
 
     Returns:
@@ -189,6 +191,7 @@ def commit_metadata(
             **({} if by is None else {"by": by}),
             **({"times": times} if times else {}),
             **({"erasure": erasure} if erasure else {}),
+            **({"fold": fold} if fold else {}),
             **counts,
         },
         separators=(",", ":"),
@@ -270,7 +273,7 @@ class TableChange:
             of these. Relative to the table, not URL-encoded.
         by: Who has asked for it; None for a schedule.
         epochs: The leader epochs that a landing was planned with.
-        times, erasure: As of `commit_metadata`.
+        times, erasure, fold: As of `commit_metadata`.
     """
 
     ledger_id: str
@@ -284,6 +287,7 @@ class TableChange:
     times: tuple[int, ...] = ()
     takes_out: tuple[str, ...] = ()
     erasure: str = ""
+    fold: str = ""
 
     @property
     def app_id(self) -> str:
@@ -315,6 +319,7 @@ class TableChange:
             by=self.by,
             times=self.times,
             erasure=self.erasure,
+            fold=self.fold,
             rows=rows,
             bytes=bytes,
         )
@@ -356,6 +361,6 @@ def fence_id(name: str) -> str:
     return f"{name}{_FENCED}"
 
 
-def is_fence(commit_id: str) -> bool:
-    """Whether a commit only keeps older attempts out."""
-    return commit_id.endswith(_FENCED)
+def is_plan(commit_id: str) -> bool:
+    """Whether a commit is of a plan, and not of a removal, of maintenance or of a fence."""
+    return "." not in commit_id

@@ -59,9 +59,9 @@ function reason(one, page, draft) {
   const others = alike(one, page).length;
   return h("div", { class: "reason", "data-key": "reason" },
     h("div", { class: "field" },
-      h("label", { for: id }, "Why; kept in the ledger"),
+      h("label", { for: id }, "Reason (kept in the ledger)"),
       h("input", { id, name: "reason", required: true, maxlength: 2000, pattern: ".*\\S.*", autocomplete: "off" })),
-    others > 0 && h("label", { class: "alike" }, h("input", { type: "checkbox", name: "alike" }), `and ${plural(others, "other")} of ${one.topic ?? "the stream"} of this class`),
+    others > 0 && h("label", { class: "alike" }, h("input", { type: "checkbox", name: "alike" }), `also decide ${plural(others, "other incident")} of this class in ${one.topic ?? "the stream"}`),
     h("button", { type: "submit", class: draft.choice === LOSES ? "main danger" : "main", disabled: draft.told === "sending" }, asked(one, draft.choice)));
 }
 
@@ -81,8 +81,8 @@ function record(form, change, refresh) {
 }
 
 const WORDS = {
-  success: "Recorded; the next run carries it out. ",
-  failed: "It was not recorded; the run's log says why. ",
-  other: "Airflow has taken it; it is recorded when this run is through. ",
-  error: "It was not recorded: ",
+  success: "Recorded. The next run carries the decision out. ",
+  failed: "The decision was not recorded. The run's log says why. ",
+  other: "Airflow has accepted the run. The decision is recorded when the run ends. ",
+  error: "The decision was not recorded: ",
 };

@@ -71,13 +71,13 @@ function allOthers(page) {
   add(status?.in_quarantine != null, status?.in_quarantine > 0, "In quarantine", status?.in_quarantine ? h("a", { href: "#quarantine", class: "over" }, count(status.in_quarantine)) : "0", "records without a typed row");
   add(failed.length, failed.some(([, rows]) => rows > 0), "Failed expectations", ...(failed.length ? failures(status.expectations) : []));
   add(status?.names.length, status?.names.some(({ finding }) => finding), "Names", status?.names.length && names(status.names), "in a catalog");
-  add(status?.erasures?.length, status?.erasures?.some(({ overdue }) => overdue), "Erasures", status?.erasures?.length && erasures(status.erasures), "by key; files of older versions go then");
+  add(status?.erasures?.length, status?.erasures?.some(({ overdue }) => overdue), "Erasures", status?.erasures?.length && erasures(status.erasures), "by key; until files of older versions are deleted");
   add(status?.current, status?.current?.unproven_since, "Current table", count(status?.current?.rows), status?.current && current(status.current));
   add(true, page.ledger.problem, "Ledger asked", look(page.ledger), page.ledger.problem ? "does not answer now" : "answers");
   add(true, page.brokers.problem, "Brokers asked", look(page.brokers), page.brokers.problem ? "do not answer now" : "at most once in ten seconds");
   add(status?.run_seconds, false, "Duration of the last run", status?.run_seconds && duration(total(status.run_seconds)), status?.run_seconds && phases(status.run_seconds));
-  add(days.length > 1, false, "Lag by day", trend(days, "unread", short, Math.max), "the most that a run found unread");
-  add(days.length > 1, false, "Headroom by day", trend(days, "headroom_seconds", duration, Math.min), "the least that a run found left");
+  add(days.length > 1, false, "Lag by day", trend(days, "unread", short, Math.max), "the largest lag that a run found");
+  add(days.length > 1, false, "Headroom by day", trend(days, "headroom_seconds", duration, Math.min), "the smallest headroom that a run found");
   add(days.length, false, "An average day", curve(days), "filled: rows; line: bytes");
   add(true, false, "Partitions", count(status?.partitions), page.schedule ? `runs: ${page.schedule}` : "no schedule: runs by hand");
   add(true, false, "Cluster", cluster(page.cluster_id), "cluster id");
@@ -112,7 +112,7 @@ function names(known) {
 function erasures(known) {
   const late = known.find(({ overdue }) => overdue);
   const last = late || known[known.length - 1];
-  const said = [`${last.erasure_id}: `, last.status === "begun" ? "cut off, or at work" : time(last.due_at)];
+  const said = [`${last.erasure_id}: `, last.status === "begun" ? "interrupted, or running" : time(last.due_at)];
   return h("span", late ? { class: "over" } : {}, ...said, known.length > 1 && `, of ${count(known.length)}`);
 }
 

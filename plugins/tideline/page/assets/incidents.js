@@ -19,8 +19,8 @@ export function showOpen(body, page, refresh) {
 }
 
 function carriedOut(page, id, again, refresh) {
-  const next = page.paused ? "The Dag is paused: unpause it, else no run begins. " : page.schedule ? "The next scheduled run carries the decision out. " : "There is no schedule. ";
-  return h("div", { class: "answerway" }, "Decided, waits for a run. ", next, triggerButton("Run now", `run for ${id}`, { dag_id: page.dag_id, conf: {} }, again, refresh));
+  const next = page.paused ? "The Dag is paused. Unpause the Dag, otherwise no run begins. " : page.schedule ? "The next scheduled run carries the decision out. " : "There is no schedule. ";
+  return h("div", { class: "answerway" }, "Decided. The decision waits for a run. ", next, triggerButton("Run now", `run for ${id}`, { dag_id: page.dag_id, conf: {} }, again, refresh));
 }
 
 /** @param {Element} body @param {Object[]} incidents Incident @param {boolean} more @param {Object} page StreamPage */
@@ -28,7 +28,7 @@ export function showClosed(body, incidents, more, page) {
   update(body,
     incidents.map((one) => h("details", { class: "incident", "data-key": one.id },
       h("summary", {}, title(one), h("span", { class: "dim" }, decided(one), " ", time(one.closed_at))), details(one, page))),
-    more && h("p", { class: "dim" }, "Older ones: tideline ledger."));
+    more && h("p", { class: "dim" }, "For older incidents: tideline ledger."));
 }
 
 function title(one) {

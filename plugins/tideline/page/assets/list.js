@@ -134,11 +134,11 @@ function stamp({ ledger, brokers, ...one }) {
 
 function nothing() {
   if (seen.streams.length) {
-    return h("p", {}, wanted.state === NEEDS && !wanted.search ? "No stream needs you. " : "No stream fits. ", h("button", { type: "button", class: "plain", onclick: clear }, "Show all"));
+    return h("p", {}, wanted.state === NEEDS && !wanted.search ? "No stream needs you. " : "No stream matches. ", h("button", { type: "button", class: "plain", onclick: clear }, "Show all"));
   }
   return [
     h("p", {}, h("strong", {}, "No streams.")),
-    h("p", { class: "dim" }, "There is no stream file yet, or you may read none of their Dags. ",
+    h("p", { class: "dim" }, "There is no stream file yet, or you have no right to read a stream's Dag. ",
       "A stream is one file in the folder of streams: topics in, a table out."),
   ];
 }

@@ -26,7 +26,7 @@ export function notice(tone, title, ...text) {
  */
 export function lookNotice(look, title, shown) {
   if (!look?.problem) return null;
-  const known = look.asked_at ? [`${shown} is of `, time(look.asked_at), ". "] : [`${shown} is unknown: it has never answered. `];
+  const known = look.asked_at ? [`${shown} was known `, time(look.asked_at), ". "] : ["No answer so far. "];
   return notice("warn", `${title}.`, known, h("span", { class: "why" }, look.problem));
 }
 
@@ -36,8 +36,8 @@ export function lookNotice(look, title, shown) {
  */
 export function doubtNotice(status) {
   if (!status?.problem) return null;
-  const lag = status.is_measured ? null : "The lag is as the last run saw it. ";
-  return notice("warn", "Brokers and ledger disagree.", lag, "The next run checks it. ", h("span", { class: "why" }, status.problem));
+  const lag = status.is_measured ? null : "The lag is what the last run saw. ";
+  return notice("warn", "Brokers and ledger disagree.", lag, "The next run will check. ", h("span", { class: "why" }, status.problem));
 }
 
 /**
@@ -46,7 +46,7 @@ export function doubtNotice(status) {
  * @param {string|null} since When it answered last, as ISO.
  */
 export function errorNotice(problem, since) {
-  const shown = since ? ["Shown is what was known ", time(since), "."] : null;
+  const shown = since ? ["The page shows what was known ", time(since), "."] : null;
   if (problem.status === 401) {
     const login = h("a", { href: loginAddress(), target: "_top" }, "Log in to Airflow");
     return notice("bad", "You are not logged in.", login, since ? [" again. ", shown] : ".");
@@ -59,14 +59,14 @@ export function errorNotice(problem, since) {
     const all = h("a", { href: "./" }, "All streams");
     return notice("bad", "There is no such stream, or you have no right to read it.", all, ". ", h("span", { class: "why" }, problem.message));
   }
-  if (problem.status === 422) return notice("bad", "That does not fit.", h("span", { class: "why" }, problem.message));
+  if (problem.status === 422) return notice("bad", "This input is not valid.", h("span", { class: "why" }, problem.message));
   if (problem.status === 0) return notice("bad", "No answer.", problem.message, ". ", shown);
   return notice("bad", "This cannot be shown now.", h("span", { class: "why" }, problem.message), " ", shown);
 }
 
 /** @param {Error|null} problem Why Airflow does not tell. */
 export function dagNotice(problem) {
-  return problem && notice("warn", "Airflow does not tell which Dags are paused, and whose last run has failed.", h("span", { class: "why" }, problem.message));
+  return problem && notice("warn", "Airflow does not say which Dags are paused and whose last run has failed.", h("span", { class: "why" }, problem.message));
 }
 
 /** @param {Object[]} streams ListedStream @param {"ledger"|"brokers"} whose @param {string} what */
@@ -78,9 +78,9 @@ export function manyLooks(streams, whose, what) {
   const never = away.length - away.filter((one) => one[whose].asked_at).length;
   return notice(
     "warn",
-    `${what} cannot be asked for ${plural(away.length, "stream")}.`,
-    oldest && ["What is shown of them is up to ", time(oldest, "age"), " old. "],
-    never > 0 && `Nothing is known yet of ${plural(never, "stream")}. `,
+    `${what} ${whose === "ledger" ? "does" : "do"} not answer for ${plural(away.length, "stream")}.`,
+    oldest && ["What the page shows about them is up to ", time(oldest, "age"), " old. "],
+    never > 0 && `Nothing is known yet about ${plural(never, "stream")}. `,
     h("span", { class: "why" }, why[0], why.length > 1 && ` (and ${plural(why.length - 1, "other reason")})`),
   );
 }

@@ -104,7 +104,7 @@ export function showRuns(body, answer, page, onMore) {
   rows(made.body, lines, ({ run, details }) => `${details ? "+" : ""}${run.run_id}`, stamp, build);
   update(made.foot,
     !answer.runs.length && h("p", { class: "dim" }, "No run has left a record yet."),
-    answer.untold && h("p", { class: "dim" }, "Airflow does not tell which runs have failed."),
+    answer.untold && h("p", { class: "dim" }, "Airflow does not say which runs have failed."),
     answer.more && h("button", { type: "button", onclick: onMore }, "Show more runs"));
 }
 
@@ -152,7 +152,7 @@ function detailsOf(run) {
       run.reason && [h("dt", {}, "Reason"), h("dd", {}, run.reason)],
       run.by && [h("dt", {}, "By"), h("dd", {}, run.by)],
       run.plan_id && [h("dt", {}, "Plan"), h("dd", { class: "id" }, run.plan_id)],
-      typeof run.waited === "number" && [h("dt", {}, "Its slot"), h("dd", {}, `waited ${duration(run.waited)} for it`)],
+      typeof run.waited === "number" && [h("dt", {}, "Waited"), h("dd", {}, `${duration(run.waited)} for a slot of Airflow`)],
       run.url && [h("dt", {}, "Airflow"), h("dd", {}, airflowLink(run.url, "this run, its tasks and logs"))]),
     h("div", { class: "halves" },
       h("div", {}, h("h3", {}, "Ranges"), ranges(run.ranges)),
@@ -172,10 +172,10 @@ function ranges(list) {
 }
 
 function steps(run) {
-  if (run.url === null) return h("p", { class: "dim" }, "This run was not started by Airflow, which is what measures steps.");
+  if (run.url === null) return h("p", { class: "dim" }, "Airflow measures steps, and Airflow did not start this run.");
   const known = opened.get(run.run_id);
   if (known === null) return h("p", { class: "dim" }, "Asking Airflow…");
-  if (known instanceof Error) return h("p", { class: "dim" }, `Airflow does not tell: ${known.message}`);
+  if (known instanceof Error) return h("p", { class: "dim" }, `Airflow does not answer: ${known.message}`);
   const ordered = [...known].sort((one, other) => String(one.start_date ?? "~").localeCompare(String(other.start_date ?? "~")));
   const longest = Math.max(0.001, ...ordered.map((task) => task.duration ?? 0));
   return h("ul", { class: "steps" }, ordered.map((task) =>

@@ -9,12 +9,12 @@ import { h } from "./dom.js";
  * run has failed, Airflow says: see `airflow.js`.
  */
 export const STATES = {
-  halted: { label: "halted", mark: "■", tone: "bad", hint: "an incident is open, and nobody was asked" },
-  waiting: { label: "waiting", mark: "◆", tone: "ask", hint: "a person has been asked" },
+  halted: { label: "halted", mark: "■", tone: "bad", hint: "an incident is open and waits for a decision" },
+  waiting: { label: "waiting", mark: "◆", tone: "ask", hint: "a run waits in an approval form" },
   failed: { label: "last run failed", mark: "×", tone: "bad", hint: "the run's tasks say why" },
   unknown: { label: "unknown", mark: "?", tone: "dim", hint: "its ledger has not answered yet" },
-  paused: { label: "paused", mark: "‖", tone: "warn", hint: "its Dag is paused: no run begins" },
-  decided: { label: "decided", mark: "▷", tone: "warn", hint: "decided, waits for a run" },
+  paused: { label: "paused", mark: "‖", tone: "warn", hint: "the Dag is paused, so no run begins" },
+  decided: { label: "decided", mark: "▷", tone: "warn", hint: "the decision waits for a run" },
   behind: { label: "behind", mark: "▲", tone: "warn", hint: "offsets are unread, or not decoded" },
   never_run: { label: "never run", mark: "○", tone: "dim", hint: "no run has landed anything" },
   up_to_date: { label: "up to date", mark: "●", tone: "good", hint: "everything is landed" },

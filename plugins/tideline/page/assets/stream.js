@@ -146,8 +146,8 @@ function tellProblems(view, page) {
   showNotices(
     failed,
     shown?.warning && notice("warn", "Two files.", h("span", { class: "why" }, shown.warning)),
-    shown && lookNotice(shown.ledger, "The ledger cannot be asked", "What is shown"),
-    shown && lookNotice(shown.brokers, "The brokers cannot be asked", "What is shown of logs, lag and headroom"),
+    shown && lookNotice(shown.ledger, "The ledger does not answer", "What the page shows"),
+    shown && lookNotice(shown.brokers, "The brokers do not answer", "What the page shows about logs, lag and headroom"),
     shown && shown.brokers.asked_at && doubtNotice(shown.status),
   );
 }

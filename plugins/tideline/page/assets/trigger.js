@@ -9,11 +9,11 @@ import { airflowLink } from "./links.js";
 const ASK_MS = 1_000;
 const PATIENCE = 60; // how often a run is asked for before the reader is sent to it
 const WORDS = {
-  success: "The run has ended well. ",
-  failed: "The run has failed; its tasks say why. ",
-  running: "The run is at work. ",
-  other: "Airflow has taken the run and has not begun it yet. ",
-  error: "Airflow has not taken the run: ",
+  success: "The run was successful. ",
+  failed: "The run has failed. The logs of its tasks say why. ",
+  running: "The run is running. ",
+  other: "Airflow has accepted the run and has not started it yet. ",
+  error: "Airflow has not accepted the run: ",
 };
 
 const asked = new Map(); // key of a button -> as of `send`

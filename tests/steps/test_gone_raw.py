@@ -1,0 +1,56 @@
+"""Decoding beside a raw table that is gone, or that others have changed and nobody has decided."""
+
+import pytest
+
+from tests.simulation.table_events import drop_table
+from tests.worlds.dying import dying
+from tideline.errors import ResetDetected, ServiceAway
+from tideline.operations.redrive import decode_again, redrive
+from tideline.pipeline.run_batch import fold_batch
+
+CURRENT = {"key": ["k"], "table": {"buckets": 2}, "every": 0, "deletes": {"tombstone": False}}
+
+
+@pytest.fixture
+def decoded(memory):
+    memory.configure(decode={"value": {"format": "json"}}, current=CURRENT)
+    memory.decode, memory.folds = memory.stream.decode, memory.stream.current
+    memory.send(10)
+    memory.run("lands")
+    return memory
+
+
+def test_a_decoding_ends_where_the_end_of_its_raw_table_was_approved(decoded, monkeypatch):
+    """No record comes any more, and fold, erasure and redrive would wait for one."""
+    decoded.send(5)
+    with dying(monkeypatch, "tideline.decoding.verifying", "decode:closing"):
+        decoded.run("cut off")
+    drop_table(decoded)
+    with pytest.raises(ServiceAway, match="tideline resolve FILE --incident ID --choice approve"):
+        fold_batch(decoded.open("fold"), "due")
+    assert decoded.halts() == ["table_changed"]
+    decoded.decide("approve")
+    decoded.run("approved")
+    assert decoded.ledger().read().decoding.open is None
+    fold_batch(decoded.open("fold again"), "due")
+    assert decoded.ledger().read().folding.open is None
+    decoded.send(3)
+    assert decoded.run("later").status == "done"
+    assert {*range(10)} <= {row.offset for row in decoded.decoded.rows()}
+
+
+@pytest.mark.parametrize("again", [decode_again, redrive])
+def test_nothing_is_decoded_again_from_a_table_that_others_have_changed(decoded, again):
+    """Its rows may be put back: what was decoded of them would have gone meanwhile."""
+    rows = decoded.table.rows()
+    decoded.delete_rows(lambda offset: offset > 4)
+    with pytest.raises(ResetDetected, match="table_changed"):
+        again(decoded.open("again"))
+    assert len(decoded.decoded.rows()) == 10
+    decoded.table.add_foreign(rows, "RESTORE", removes_rows=True)
+    assert decoded.halts() == ["table_changed"]
+    decoded.decide("approve")
+    decoded.run("approved")
+    again(decoded.open("again, approved"))
+    assert len(decoded.decoded.rows()) == 10
+    assert decoded.is_clean()
