@@ -150,7 +150,7 @@ RULES: dict[str, tuple[Mutant, ...]] = {
             "    elif foreign:",
             "    elif False:",
             "",
-            within="_foreign_changes",
+            within="changes_by_others",
         ),
     ),
     "R14": (
@@ -270,8 +270,8 @@ FOLDED: dict[str, tuple[Mutant, ...]] = {
     "folded-others": (
         Mutant(
             "a fold that others have changed since is not waited for",
-            "if made is None or _differing(run, left, standing(run)[0]):",
-            "if made is None:",
+            "        or _spoiled(run, found, seen_from(run, found.table_version))\n",
+            "",
             "",
         ),
     ),

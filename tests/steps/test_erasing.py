@@ -641,7 +641,7 @@ def test_what_is_not_landed_yet_is_told_before_and_after(landed, monkeypatch):
     monkeypatch.setattr("tideline.operations.erase_finding.observe_topics", away)
     away_plan = plan_erasure(run, tables_of(run), asked)
     assert away_plan.unread is None
-    assert "an unknown number of offsets" in away_plan.warnings[-1]
+    assert "unread offsets of the stream: an unknown number" in away_plan.warnings[-1]
 
 
 def test_the_page_names_what_it_has_not_reached(landed):
