@@ -156,7 +156,7 @@ class LocalDriver:
         """All that the driver answered, and the end of its log."""
         with _connected(address, start) as (connection, found, output):
             self._connection = connection
-            log.debug("the job goes to the Spark driver at %s", address)
+            log.info("the job goes to the Spark driver at %s", address)
             if self._is_stopped:  # before there was something to shut down
                 return [], []
             answers = [line for line in _answers(connection, request) if not self._shows(line)]
