@@ -34,8 +34,10 @@ from tideline.model.current import FoldRequest
 from tideline.model.decoding import PartPlan, ReaderSchema, TypedColumn
 from tideline.model.head import KnownCommit, PartitionPosition
 from tideline.model.incident import Decision
-from tideline.model.offsets import CoordinateRange, ReadRange
+from tideline.model.observation import TableObservation
+from tideline.model.offsets import CoordinateRange, PartitionIdentity, ReadRange
 from tideline.model.places import NOWHERE, Places
+from tideline.model.plan import LandedRange
 from tideline.model.request import RunRequest
 from tideline.stream.stream import Stream
 from tideline.table.delta_table import TargetTable
@@ -67,12 +69,24 @@ class _SetAside:
         """All of them."""
         return self.ranges
 
+    def observe(self) -> TableObservation:
+        """It is there."""
+        return TableObservation(exists=True, version=0)
+
 
 @dataclass(frozen=True)
 class _Raw:
     """The raw table: its records have the producer's times, its log says what came when."""
 
     commits: tuple[KnownCommit, ...]
+
+    def observe(self) -> TableObservation:
+        """It is there."""
+        return TableObservation(exists=True, version=0)
+
+    def landed(self, *_: object) -> dict[PartitionIdentity, LandedRange]:
+        """Nobody asks of these rows whether each is decoded: what is, the topic says."""
+        return {}
 
     def newest_token(self, app_id: str) -> int | None:
         """No run has committed there."""
