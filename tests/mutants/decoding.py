@@ -552,8 +552,8 @@ MUTANTS = (
     ),
     Mutant(
         "decode: others have not taken rows out of the raw table",
-        "if changes := foreign_changes(run, run.ledger.read())[1]:",
-        "if changes := ():",
+        "    if changes:\n        open_and_halt(",
+        "    if False:\n        open_and_halt(",
         "tests/steps/test_restored_tables.py"
         "::test_nothing_is_decoded_of_a_raw_table_that_others_put_back",
     ),

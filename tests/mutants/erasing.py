@@ -221,4 +221,11 @@ MUTANTS = (
     ),
     Mutant("status names what is not settled", "untold=erasing.untold,\n    )", "    )", STEPS),
     Mutant("a doctor names it", "    if state.erasing.untold:", "    if False:", STEPS),
+    Mutant(
+        "erase: a log that is cut has no commits that nobody knows",
+        "        if is_as_left:  # the log",
+        "        if False:  # the log",
+        "tests/steps/test_restored_tables.py"
+        "::test_a_log_that_was_cut_behind_other_commits_of_ours_stays_in_order",
+    ),
 )

@@ -222,8 +222,8 @@ MUTANTS = (
     ),
     Mutant(
         "fold: the token of a closed plan is its own",
-        "    token = 0 if known is None else known.token",
-        "    token = seen.token or 0",
+        "_closed(state, done, known)).folding",
+        "_closed(state, done, replace(known, token=seen.token or 0))).folding",
         SEALED,
     ),
     Mutant(
@@ -505,8 +505,8 @@ MUTANTS = (
     ),
     Mutant(
         "fold: quarantined rows count among the decoded ones",
-        "    for table in run.typed.tables:\n        version = at",
-        "    for table in run.typed.by_type.values():\n        version = at",
+        "    left = _rest(left, run.typed.quarantine, None, there)\n",
+        "",
         f"{RESTORED}::test_a_record_in_quarantine_keeps_no_fold",
     ),
     Mutant(

@@ -17,7 +17,7 @@ from tideline.pipeline.run_batch import decode_batch, fold_batch
 from tideline.wiring import open_run
 
 pytestmark = [pytest.mark.slow, pytest.mark.s3a]
-BUDGETS = {"decode": 110, "nothing to decode": 20, "fold": 110, "nothing to fold": 20}
+BUDGETS = {"decode": 110, "nothing to decode": 20, "fold": 90, "nothing to fold": 20}
 """Requests at most; `docs/object-stores.md` has what was measured."""
 RUNS = 1000
 

@@ -9,7 +9,7 @@ from tests.simulation.run_events import tables_of
 from tests.simulation.table import key_of
 from tests.worlds.memory import one_range, spans
 from tideline.decoding.rules import to_decode
-from tideline.errors import BadInput, Halted, ResetDetected, TidelineError
+from tideline.errors import BadInput, ResetDetected, TidelineError
 from tideline.landing.attempts import begin_attempt
 from tideline.landing.proof import foreign_changes
 from tideline.model.decoding import Decoding
@@ -287,7 +287,7 @@ def test_what_follows_the_raw_table_hides_no_evidence_either(landed, how):
         run.ledger.update(
             lambda state: replace(state, decoding=replace(state.decoding, coverage=NOWHERE))
         )
-    with pytest.raises(Halted, match=CAUSE):
+    with pytest.raises(ResetDetected, match=CAUSE):
         FOLLOWS[how](run)
     assert landed.ledger().read().control.token < newest
 

@@ -3,12 +3,13 @@
 import pytest
 
 from tests.simulation.run_events import tables_of
-from tideline.errors import BadInput, DecodingHalted, FoldingHalted, VerificationFailed
+from tideline.errors import BadInput, FoldingHalted, ResetDetected, VerificationFailed
 from tideline.folding.checking import check_current
 from tideline.folding.steps import fold_changes, verify_current
 from tideline.folding.views import view_of
 from tideline.operations.erase_finding import AskedKeys
-from tideline.operations.erasing import EraseRequest, erase
+from tideline.operations.erasing import EraseRequest, erase, finish_erasures
+from tideline.operations.maintenance import maintain_stream
 from tideline.operations.redrive import decode_again
 from tideline.pipeline.run_batch import decode_batch, fold_batch, land_batch
 
@@ -119,8 +120,9 @@ def test_nothing_is_decoded_of_a_raw_table_that_others_put_back(memory):
     memory.send(10)
     land_batch(memory.open("two"))
     put_back(memory.table, before)
-    with pytest.raises(DecodingHalted, match="RESTORE"):
+    with pytest.raises(ResetDetected, match="RESTORE"):
         decode_batch(memory.open("two"))
+    assert memory.incident.finding.kind == "table_changed"
     assert [*memory.decoded.rows()] == before
 
 
@@ -229,6 +231,25 @@ def test_a_log_that_an_erasure_has_cut_is_known_from_there_on(folded):
     assert folded.is_clean()
     put_back(folded.current, folded.before)
     assert not folded.is_clean()
+
+
+def test_a_log_that_was_cut_behind_other_commits_of_ours_stays_in_order(folded):
+    """The fold's own commit is gone with it, and the one behind that: nobody has changed a row."""
+    run = folded.open("erase")
+    keys = AskedKeys(({"essay": "key-1"},), whole_keys=True)
+    erase(run, tables_of(run), EraseRequest(keys, "asked", "ann", most=1.0))
+    fold = folded.ledger().read().folding.known
+    for number in range(2):
+        folded.clock.milliseconds += 169 * 3_600_000
+        folded.current.files[f"left by attempt {number}"] = []
+        folded.send(1)
+        land_batch(folded.open(f"lands-{number}"))  # by a newer token
+        run = folded.open(f"maintain-{number}")
+        maintain_stream(run, {"current": tables_of(run)["current"]})
+    run = folded.open("goes on")
+    (done,) = finish_erasures(run, tables_of(run))
+    assert (done.status, folded.current.log_start > fold.version + 1) == ("done", True)
+    assert folded.is_clean()
 
 
 def test_no_query_is_made_over_what_others_put_back(folded):

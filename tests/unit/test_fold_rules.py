@@ -33,7 +33,7 @@ from tideline.model.current import (
     Layout,
     Refusal,
 )
-from tideline.model.head import Head
+from tideline.model.head import Head, KnownCommit
 from tideline.model.offsets import (
     CoordinateRange,
     Incarnations,
@@ -344,5 +344,5 @@ def test_a_sweep_heals_losses_of_before_its_snapshot(lost, is_healed):
     head = Head(accepted_loss=Places.of([lost]))
     open_now = Folding(open=done)
     state = LedgerState(1, Control("ledger", "orders"), head, folding=open_now)
-    after = state.with_fold_closed(done, 7, NOON)
+    after = state.with_fold_closed(done, KnownCommit(1, 7, "plan", "run"), NOON)
     assert (unproven_since(after.folding, head, NOON) is None) == is_healed

@@ -11,6 +11,7 @@ from dataclasses import replace
 from tideline.decoding.rules import TypedTable, begins_anew, refusals, settles, strangers
 from tideline.errors import BadInput, DecodingHalted, ServiceAway
 from tideline.landing.context import RunContext, log, now
+from tideline.landing.incidents import open_and_halt
 from tideline.landing.proof import foreign_changes
 from tideline.landing.table_commit import create_table
 from tideline.ledger.state import LedgerState
@@ -136,27 +137,26 @@ def replace_gone_raw(run: RunContext) -> None:
 
 
 def raw_table(run: RunContext) -> TableObservation:
-    """The raw table, if it is the one that the ledger knows.
+    """The raw table, if it is the one that the ledger knows and nobody else has taken rows away.
+
+    Rows of the typed table go where the raw rows are gone, and these may be put back.
 
     Raises:
-        DecodingHalted: It is another one: it may hold other rows at the same coordinates. Or others
-            have taken rows away, and nobody has decided about it.
+        DecodingHalted: It is another one: it may hold other rows at the same coordinates.
         ServiceAway: It is gone, or its store is away.
     """
-    seen, uri = run.table.observe(), run.stream.table.uri
+    state, uri = run.ledger.read(), run.stream.table.uri
+    seen, changes = foreign_changes(run, state)
     if seen.version is None:
         raise ServiceAway(f"table {uri} is gone: nothing was decoded. {RAW_IS_GONE}")
-    known = run.ledger.read().head.table_id
+    known = state.head.table_id
     if seen.table_id != known:
         raise DecodingHalted(
             f"table {uri} is another one: its id is {seen.table_id}, the ledger knows {known};"
             " nothing was decoded. Next: run the stream, which asks what to do about that table"
         )
-    if changes := foreign_changes(run, run.ledger.read())[1]:
-        raise DecodingHalted(
-            f"table {uri}: {first_few(changes, 3, '; ')} Nothing was decoded: rows may be gone that"
-            " would count as decoded"
-        )
+    if changes:
+        open_and_halt(run, state, changes)
     return seen
 
 

@@ -82,19 +82,18 @@ def refuse_lacking(
     wanted = (Places.of(ranges) - Places.of(under_way)).ranges()
     if not wanted:
         return
-    landed, raw = _landed(run.table, run.stream.table.uri, wanted)
-    left, there = places_of(landed) & Places.of(wanted), list[str]()
-    for table in run.typed.tables:
-        version = at if table is run.source and at is not None else table.observe().version
-        if not left or version is None:
-            continue
-        left = without_row(left, places_of(table.landed(left.ranges(), version)))
-        there.append(f"table {table.uri}, version {version}")
+    left, there = Places.of(wanted), list[str]()
+    for table in run.typed.by_type.values():
+        left = _rest(left, table, at if table is run.source else None, there)
+    if left:  # other tables are opened only now: most decoded records have a row
+        landed, raw = _landed(run.table, run.stream.table.uri, left.ranges())
+        left &= places_of(landed)
+        if left and run.stream.decode.tombstones == "drop":
+            assert raw.version is not None
+            left = without_row(left, run.table.valueless(left.ranges(), raw.version))
+    left = _rest(left, run.typed.quarantine, None, there)
     if left:
         left = without_row(left, let_go(run, state))
-    if left and run.stream.decode.tombstones == "drop":
-        assert raw.version is not None
-        left = without_row(left, run.table.valueless(left.ranges(), raw.version))
     if left:
         lacking = left.ranges(state.head.topic_names)
         raise VerificationFailed(
@@ -104,6 +103,17 @@ def refuse_lacking(
             " tideline decode FILE --again; then run again",
             lacking=[str(r) for r in lacking],
         )
+
+
+def _rest(left: Places, table: TablePort, at: int | None, there: list[str]) -> Places:
+    """Of `left` what has no row in a table, at a version or the newest; `there` says which."""
+    if not left:
+        return left
+    version = table.observe().version if at is None else at
+    if version is None:
+        return left
+    there.append(f"table {table.uri}, version {version}")
+    return without_row(left, places_of(table.landed(left.ranges(), version)))
 
 
 def let_go(run: RunContext, state: LedgerState) -> Places:

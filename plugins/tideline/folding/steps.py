@@ -147,11 +147,11 @@ def _close(run: RunContext, record: FoldRecord) -> FoldRecord:
             " Nothing moved; clear fold_changes, or run the same run id again",
             plan_id=plan.plan_id,
         )
-    known = _made(record, seen)  # a newer token may be of what the ledger has forgotten
-    token = 0 if known is None else known.token
+    known = _made(record, seen)
+    assert known is not None
     done = replace(record, status="done", closed_at=now())
     reach("fold:closing")
-    folding = run.ledger.update(lambda state: _closed(state, done, token, known)).folding
+    folding = run.ledger.update(lambda state: _closed(state, done, known)).folding
     reach("fold:closed")
     log.info(
         "folded %s into %s: %s, %d deleted",
@@ -194,10 +194,8 @@ def _made(record: FoldRecord, seen: TableObservation) -> KnownCommit | None:
     return made if made is not None and made.commit_id == record.plan.plan_id else None
 
 
-def _closed(
-    state: LedgerState, done: FoldRecord, token: int, known: KnownCommit | None
-) -> LedgerState:
+def _closed(state: LedgerState, done: FoldRecord, known: KnownCommit) -> LedgerState:
     open_now = state.folding.open
     if open_now is None or open_now.plan != done.plan:
         return state  # by this very call, whose answer was lost, or by another attempt
-    return state.with_fold_closed(done, token, now(), known)
+    return state.with_fold_closed(done, known, now())

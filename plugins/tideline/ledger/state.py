@@ -492,13 +492,11 @@ class LedgerState:
             closed_incidents=(*self.closed_incidents, *ended),
         )
 
-    def with_fold_closed(
-        self, done: FoldRecord, token: int, now: datetime, known: KnownCommit | None = None
-    ) -> LedgerState:
+    def with_fold_closed(self, done: FoldRecord, known: KnownCommit, now: datetime) -> LedgerState:
         """The state after a fold was verified; what had halted folding is carried out."""
         outcome = f"run {done.plan.run_id} has folded"
         ended = [i.closed(outcome, now) for i in self.folding.incidents]
-        closed, since = self.folding.closed(done, token, known), done.plan.unproven_since
+        closed, since = self.folding.closed(done, known), done.plan.unproven_since
         healed, plan = closed.healed, done.plan
         if plan.is_sweep:  # losses may have come since the plan was frozen
             lost = self.head.lost_deletes | self.folding.lost | self.erasing.erased

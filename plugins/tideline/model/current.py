@@ -536,8 +536,8 @@ class Folding:
             changed=self.changed - mine,
         )
 
-    def closed(self, done: FoldRecord, token: int, known: KnownCommit | None = None) -> Folding:
-        """The head after a plan was verified."""
+    def closed(self, done: FoldRecord, known: KnownCommit) -> Folding:
+        """The head after a plan was verified that a commit has carried out."""
         plan = done.plan
         buckets = {b.bucket: b for b in (() if plan.is_anew else self.buckets)}
         buckets |= {b.bucket: b for b in done.buckets}
@@ -549,7 +549,7 @@ class Folding:
             before,
             coverage=kept | Places.of(plan.ranges),
             open=None,
-            token=token,
+            token=known.token,
             known=known,
             layout=plan.layout,
             columns=plan.columns,
