@@ -520,7 +520,7 @@ MUTANTS = (
         "fold: others have not put older rows into the current table",
         "is_taken = not is_new and _is_taken(run, state)",
         "is_taken = False",
-        f"{RESTORED}::test_no_fold_goes_on_over_a_current_table_that_others_put_back",
+        f"{RESTORED}::test_a_fold_that_is_asked_for_notices_without_new_changes",
     ),
     Mutant(
         "fold: the commit of the last fold stands where it was made",

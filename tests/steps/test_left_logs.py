@@ -96,3 +96,13 @@ def test_a_log_that_is_read_on_is_not_left(unread):
     state = unread.ledger().read()
     assert not state.head.left_behind
     assert state.folding.unproven_since is None
+
+
+def test_a_decision_after_which_the_log_is_read_on_leaves_nothing_unproven(unread):
+    unread.table.add_foreign(unread.table.rows(), "RESTORE", removes_rows=True)
+    assert unread.halts() == ["table_changed"]
+    unread.decide("approve")
+    unread.run("after")
+    state = unread.ledger().read()
+    assert (state.folding.unproven_since, state.head.left_behind.offsets) == (None, 0)
+    assert unread.is_clean()

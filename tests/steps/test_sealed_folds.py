@@ -112,6 +112,21 @@ def test_a_fold_that_was_open_in_an_older_ledger_does_not_hide_what_came_after_i
     assert is_as_folded(folded)
 
 
+def test_a_run_that_is_repeated_with_an_older_ledger_learns_what_came_after_it(folded, monkeypatch):
+    """Nothing else may be due for days: its own commit is found, and is not what stands there."""
+    folded.send(1)
+    with dying(monkeypatch, "tideline.folding.execution", "fold:committed"):
+        folded.run("cut off")
+    folded.save_ledger()
+    fold_batch(folded.open("fold"), "due")
+    sweep(folded)
+    floors, swept = head(folded).floors, live(folded)
+    folded.restore_ledger()
+    folded.run("cut off")
+    assert (head(folded).floors, live(folded)) == (floors, swept)
+    assert is_as_folded(folded)
+
+
 def test_a_verification_after_the_ledger_was_put_back_hides_nothing_either(folded, monkeypatch):
     folded.send(1)
     with dying(monkeypatch, "tideline.folding.steps", "fold:closing"):
