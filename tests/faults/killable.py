@@ -101,12 +101,12 @@ class Killable:
         """SIGCONT."""
         os.killpg(self.process.pid, signal.SIGCONT)
 
-    def ended(self, timeout_seconds: float = 120) -> int:
+    def ended(self, timeout_seconds: float = 300) -> int:
         """Run its applications until it ends; the exit status, negative for a signal."""
         self._serve_until(lambda: self.process.poll() is not None, timeout_seconds)
         return int(self.process.returncode)
 
-    def stopped(self, timeout_seconds: float = 120) -> None:
+    def stopped(self, timeout_seconds: float = 300) -> None:
         """Run its applications until it has stopped itself."""
         self._serve_until(
             lambda: state(self.process.pid) == "T" or self._is_over(), timeout_seconds

@@ -21,6 +21,7 @@ from tideline.model.current import (
     FoldRecord,
     Layout,
 )
+from tideline.model.head import KnownCommit
 from tideline.model.offsets import (
     CoordinateRange,
     Incarnations,
@@ -163,7 +164,8 @@ class Folds:
         if not result.refused and (result.written.rows or not result.left):
             self._commit(folder, result)
             record = FoldRecord(plan, buckets=result.left, barrier=result.barrier)
-            self.head = self.head.opened(record).closed(record, 1)
+            known = KnownCommit(self.head.folds + 1, 1, plan.plan_id, "run")
+            self.head = self.head.opened(record).closed(record, known)
         return result
 
     def _commit(self, folder, result):
