@@ -15,7 +15,7 @@ from tideline.decoding.schemas.changes import Merged
 from tideline.decoding.schemas.envelope import in_row, of_row
 from tideline.decoding.schemas.json_schema import SCHEMALESS
 from tideline.decoding.schemas.merging import Protobuf, paths_of, reader_schema
-from tideline.decoding.tables import goes_to_quarantine, halted
+from tideline.decoding.tables import halted, is_settled
 from tideline.errors import BadInput
 from tideline.landing.context import RunContext, log
 from tideline.model.decoding import (
@@ -370,7 +370,7 @@ def _with_ids(
                 writers.append(found)
     note(run, (w for w in writers if not _is_noted(w, noted.get(w.schema_id))))
     if may_halt and unknown and _decode(run).on_schema.unknown_id == "halt":
-        halt(run, part, [f"the registry does not know the ids {sorted(unknown)}"])
+        halt(run, part, [f"the registry does not know the id {n}" for n in sorted(unknown)])
     if may_halt and unreadable and _decode(run).on_schema.unknown_id == "halt":
         halt(run, part, [f"schema {n}: {reason}" for n, reason in sorted(unreadable.items())])
     known_now = replace(
@@ -528,16 +528,19 @@ def _read(
 
 
 def halt(run: RunContext, part: PartPlan, reasons: Iterable[str]) -> None:
-    """Halt, unless a person has decided that such records go into quarantine.
+    """Halt, unless a person has decided that records of all these schemas go into quarantine.
 
     Raises:
-        DecodingHalted: Nobody has.
+        DecodingHalted: Nobody has, or of other schemas only.
     """
-    if goes_to_quarantine(run, "schema_changed") is None:
+    whose = part.part if part.type in ("", OTHER_TYPES) else part.type
+    said = tuple(reasons)
+    names = tuple(f"{whose}: {reason}" for reason in said)
+    if not is_settled(run, "schema_changed", (), names):
         expected = f"schemas of {part.subject or 'the schema file'} that fit the typed table"
-        whose = part.part if part.type in ("", OTHER_TYPES) else part.type
-        actual = f"{whose}: {'; '.join(reasons)}"
-        raise halted(run, Finding(kind="schema_changed", expected=expected, actual=actual))
+        actual = f"{whose}: {'; '.join(said)}"
+        finding = Finding(kind="schema_changed", expected=expected, actual=actual, names=names)
+        raise halted(run, finding)
 
 
 def note(run: RunContext, schemas: Iterable[WriterSchema]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tideline.delta_io import read_parquet
+from tideline.delta_io import for_python, read_parquet
 from tideline.model.current import COORDINATES, IS_DELETED, Floor
 from tideline.model.offsets import PartitionIdentity, PlaceInLog
 from tideline.table.opened import Opened, active_files
@@ -30,7 +30,7 @@ def scan(table: Opened, options: Mapping[str, str], columns: Sequence[str]) -> I
             if name not in data.column_names:
                 value = pa.scalar(constants.get(name), kinds[name])
                 data = data.append_column(name, pa.repeat(value, len(data)))
-        yield data.select([*columns])
+        yield for_python(data.select([*columns]))
 
 
 def newest_marked(

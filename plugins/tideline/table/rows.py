@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tideline.delta_io import Addressed, integers, plain_schema, read_parquet
+from tideline.delta_io import Addressed, for_python, integers, plain_schema, read_parquet
 from tideline.errors import BadInput
 from tideline.model.maintenance import PlannedRows
 from tideline.model.offsets import (
@@ -151,7 +151,7 @@ def quarantined_rows(
     found: dict[tuple[str, str, int, int], list[OffsetRange]] = defaultdict(list)
     for file in active_files(table):
         data = read_parquet(table, file.path, _QUARANTINED, options)
-        for row in data.to_pylist():
+        for row in for_python(data).to_pylist():
             wanted = not classes or row["error_class"] in classes
             at = row["timestamp"]
             if wanted and (since is None or at is None or at >= since):
@@ -251,7 +251,7 @@ def rows_with(
             table, file.path, [*dict.fromkeys((*inside, *columns))], options, holding=holding
         )
         others = dict.fromkeys((*names, *columns)) | dict(file.by_its_rows.constants) | its
-        for row in (chosen if mask is None else chosen.filter(mask)).to_pylist():
+        for row in for_python(chosen if mask is None else chosen.filter(mask)).to_pylist():
             whole = others | row
             if len(names) == 1 or tuple(whole[n] for n in names) in every:
                 found.append({n: whole[n] for n in columns})
@@ -283,7 +283,7 @@ def rows_at(
                 chosen |= at if mask is None else at & mask
             data = data.filter(pa.array(chosen))
         others = dict.fromkeys(columns) | dict(its.constants)
-        yield from (others | row for row in data.to_pylist())
+        yield from (others | row for row in for_python(data).to_pylist())
 
 
 def _value(kind: pa.DataType, name: str, text: str | None) -> pa.Scalar:
