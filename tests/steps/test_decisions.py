@@ -285,3 +285,18 @@ def test_a_decision_covers_no_other_cluster_topic_or_cut(landed, choice, happens
     landed.run("decided")
     assert not landed.incidents
     assert landed.is_clean()
+
+
+def test_a_topic_that_came_back_and_went_again_is_asked_about_anew(landed):
+    """It had other records by then, which nobody has been shown."""
+    landed.delete()
+    assert landed.halts() == ["topic_missing"]
+    landed.decide("retire")
+    to_another_topic(landed)
+    assert landed.halts("back") == ["topic_recreated"]
+    assert [i.incident_id for i in landed.incidents] == ["incident-2"]
+    landed.delete()
+    assert landed.halts("gone") == ["topic_missing"]
+    landed.decide("retire", "incident-3")
+    landed.run("decided")
+    assert (landed.head, landed.incidents) == ({}, ())

@@ -361,8 +361,8 @@ class LedgerState:
         """Open an incident per finding; one that is open already learns what is at stake now.
 
         A table that changed once more is another incident, and so is another cluster, another
-        topic id, or a log that was cut below: whoever decided, or is about to, has seen the first
-        change only (R9).
+        topic id, a topic that came or went, or a log that was cut below: whoever decided, or is
+        about to, has seen the first change only (R9).
 
         A plan is the landed one whose ranges the findings put in doubt, if there is one.
         """
@@ -373,11 +373,12 @@ class LedgerState:
             known = incidents.get(incident_key(finding))
             unverified = () if plan is None else _in_scope(plan, finding)
             doubted, is_table = tuple[UnverifiedRows, ...](), finding.kind == "table_changed"
-            is_free = known is not None and (is_table or not known.removing)
-            if known is not None and is_free and finding.is_beyond(known.finding):
-                what, doubted = ("the table", ()) if is_table else (finding.place, known.plans)
+            before = known or incidents.get(incident_key(finding.instead))
+            is_free = before is not None and (is_table or not before.removing)
+            if before is not None and is_free and finding.is_beyond(before.finding):
+                what, doubted = ("the table", ()) if is_table else (finding.place, before.plans)
                 outcome = f"{what} has changed again: incident-{opened + 1}"
-                overtaken.append(incidents.pop(known.key).closed(outcome, now))
+                overtaken.append(incidents.pop(before.key).closed(outcome, now))
                 known = None
             if known is None:
                 opened += 1

@@ -54,6 +54,12 @@ class Notice:
         return f"{place}: {self.kind}: {self.text}"
 
 
+_INSTEAD: dict[FindingClass, FindingClass] = {
+    "topic_missing": "topic_recreated",
+    "topic_recreated": "topic_missing",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One difference between the ledger and the cluster or the table.
@@ -177,8 +183,15 @@ class Finding:
         """What an approval of a changed table covers; with anything else it covers nothing."""
         return (self.detail, self.actual, self.table_version)
 
+    @property
+    def instead(self) -> Finding:
+        """What may have been found before, of a topic id that is gone; else the finding itself."""
+        return replace(self, kind=_INSTEAD.get(self.kind, self.kind))
+
     def is_beyond(self, known: Finding) -> bool:
-        """Whether it is about more than an earlier one of the same key: no decision covers it."""
+        """Whether it is about more than an earlier one of that place: no decision covers it."""
+        if self.kind != known.kind:
+            return True
         if self.kind == "table_changed":
             return self.shown != known.shown
         if self.kind == "truncation":
