@@ -6,6 +6,7 @@ A stream file that names fields or columns which are not there is refused here.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -33,7 +34,7 @@ from tideline.model.decoding import (
     WriterSchema,
     context_of,
 )
-from tideline.model.incident import Finding
+from tideline.model.incident import Finding, decided
 from tideline.model.wording import first_few, said_by_system
 from tideline.registry.port import RegistryPort, SchemaUnreadable
 from tideline.registry.protobuf_files import compiled_protobuf, imported_files
@@ -527,6 +528,10 @@ def _read(
     return merged, plain
 
 
+_WIDE = re.compile(r"^\d+ (?=new fields at a time)")
+"""How many is no part of a name: each new schema would be asked about anew."""
+
+
 def halt(run: RunContext, part: PartPlan, reasons: Iterable[str]) -> None:
     """Halt, unless a person has decided that records of all these schemas go into quarantine.
 
@@ -535,12 +540,20 @@ def halt(run: RunContext, part: PartPlan, reasons: Iterable[str]) -> None:
     """
     whose = part.part if part.type in ("", OTHER_TYPES) else part.type
     said = tuple(reasons)
-    names = tuple(f"{whose}: {reason}" for reason in said)
-    if not is_settled(run, "schema_changed", (), names):
-        expected = f"schemas of {part.subject or 'the schema file'} that fit the typed table"
-        actual = f"{whose}: {'; '.join(said)}"
-        finding = Finding(kind="schema_changed", expected=expected, actual=actual, names=names)
-        raise halted(run, finding)
+    names = {f"{whose}: {_WIDE.sub('', reason)}" for reason in said}
+    if is_settled(run, "schema_changed", (), names):
+        return
+    # What is decided already is decided together with this: no run has carried it out.
+    before = decided(run.ledger.read().decoding.incidents, "schema_changed", "quarantine")
+    known = () if before is None else before.finding.names
+    beside = f"; beside what is decided: {'; '.join(known)}" if known else ""
+    finding = Finding(
+        kind="schema_changed",
+        expected=f"schemas of {part.subject or 'the schema file'} that fit the typed table",
+        actual=f"{whose}: {'; '.join(said)}{beside}",
+        names=tuple(sorted(names | {*known})),
+    )
+    raise halted(run, finding)
 
 
 def note(run: RunContext, schemas: Iterable[WriterSchema]) -> None:
