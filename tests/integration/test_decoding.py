@@ -599,7 +599,7 @@ def test_an_unknown_id_halts_if_the_stream_file_says_so(lake):
     lake.decode["on_schema"] = {"unknown_id": "halt"}
     lake.lands(value_of(lake.first + 1))
     for _ in range(2):
-        with pytest.raises(DecodingHalted, match="does not know the ids"):
+        with pytest.raises(DecodingHalted, match="does not know the id 2"):
             lake.decodes("two")
     assert len(lake.ledger.read().open_incidents) == 1
     lake.register(ID, TOTAL)
