@@ -30,8 +30,8 @@ from tideline.model.places import Places
 from tideline.model.plan import VerifiedRange
 from tideline.model.run import RunRecord, TableCommit
 from tideline.model.status import CurrentStatus
-from tideline.page.bands import standings
 from tideline.rules.positions import mark_named
+from tideline.rules.standing import standings
 from tideline.rules.status import doubt, explain, summarize
 from tideline.stream.landing import Kafka
 
