@@ -32,6 +32,11 @@ from tideline.store.files import handler_of
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_DAY = timedelta(days=1)
+_OF_PYTHON = tuple(
+    (at.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
+    for at in (datetime.min + _DAY, datetime.max - _DAY)
+)
 _AS_WRITTEN = {"compression": "zstd", "row_group_size": 1000}
 SMALL_BYTES = 256 * 1024
 """A file of so many is read as a whole, by one request."""
@@ -81,6 +86,23 @@ def microseconds(times: pa.ChunkedArray) -> list[int | None]:
 def instants(times: pa.ChunkedArray) -> list[datetime | None]:
     """Timestamps as UTC-aware datetimes."""
     return [None if us is None else _EPOCH + us * _MICROSECOND for us in microseconds(times)]
+
+
+def for_python(rows: pa.Table) -> pa.Table:
+    """Rows whose times Python can hold; a farther time becomes the nearest that leaves a day.
+
+    A producer that does not send milliseconds writes records of the year 55,000.
+    """
+    import pyarrow.compute as pc
+
+    for n, field in enumerate(rows.schema):
+        if pa.types.is_timestamp(field.type) and field.type.unit == "us":
+            since_1970 = rows.column(n).cast(pa.int64())
+            since_1970 = pc.max_element_wise(since_1970, _OF_PYTHON[0], skip_nulls=False)
+            since_1970 = pc.min_element_wise(since_1970, _OF_PYTHON[1], skip_nulls=False)
+            times = since_1970.cast(field.type)
+            rows = rows.set_column(n, field, times)
+    return rows
 
 
 def read_parquet(

@@ -88,13 +88,12 @@ def finish_decided(run: RunContext) -> None:
         DecodingHalted: It fails something else now.
     """
     state = run.ledger.read()
-    incident = decided(state.decoding)
+    left = to_decode(state.head, state.decoding, sys.maxsize)
+    incident = decided(state.decoding, left)
     halted_in = incident.run_id if incident is not None else run.run_id
     if halted_in == run.run_id or run.ledger.find_decoding(halted_in) is not None:
         return
-    ranges, _ = of_decision(to_decode(state.head, state.decoding, sys.maxsize), state.decoding)
-    if not ranges:
-        return
+    ranges, _ = of_decision(left, state.decoding)
     log.info("carrying out the decision about run %s", halted_in)
     plan_id = decode_plan_id(state.control.ledger_id, run.stream.stream, halted_in)
     plan = replace(new_plan(run, state, ranges), plan_id=plan_id, run_id=halted_in)

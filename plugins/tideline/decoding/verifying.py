@@ -179,7 +179,7 @@ def _close(
     open_now = state.decoding.open
     if open_now is None or open_now.plan != done.plan:
         return state  # by this very call, whose answer was lost, or by another attempt
-    resumed = state.with_decoding_resumed(f"run {done.plan.run_id} has decoded", now())
+    resumed = state.with_decoding_resumed(done.plan, now(), was_decoded=was_decoded)
     decoding = closed(resumed.decoding, done, was_decoded=was_decoded)
     decoding = replace(decoding, token=token, in_quarantine=held)
     folding = state.folding.having_decoded(done.plan.ranges)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from itertools import chain
 from typing import get_args
 
@@ -14,10 +15,11 @@ from tideline.decoding.steps import CATCH_UP, finish_open, new_plan
 from tideline.decoding.tables import check_tables, raw_table
 from tideline.decoding.verifying import close_decoding
 from tideline.errors import BadInput
-from tideline.landing.context import RunContext, log
+from tideline.landing.context import RunContext, log, now
 from tideline.landing.incidents import open_and_halt
 from tideline.landing.proof import foreign_changes
-from tideline.model.decoding import AGAIN, DecodedAgain, ErrorClass, Redriven
+from tideline.ledger.state import LedgerState
+from tideline.model.decoding import AGAIN, DecodedAgain, DecodePlan, ErrorClass, Redriven
 from tideline.model.offsets import CoordinateRange
 from tideline.model.spark_job import DecodeResult
 from tideline.table.scans import quarantined
@@ -107,11 +109,17 @@ def decode_again(run: RunContext, since: datetime | None = None) -> DecodedAgain
             )
             if not result.changed and not result.quarantine_changed:
                 attempt.discard(run)
+                run.ledger.update(partial(_resumed, attempt.plan))
                 continue
             refuse_burying(run, attempt, result)
             record = close_decoding(run, commit(run, attempt, result))
             done = replace(done, records=(*done.records, record))
     return done
+
+
+def _resumed(plan: DecodePlan, state: LedgerState) -> LedgerState:
+    """The state without what had halted a plan, whose rows come out the same by now."""
+    return state.with_decoding_resumed(plan, now()) if state.decoding.incidents else state
 
 
 def _refuse_changed(run: RunContext) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tideline.delta_io import Addressed, plain_schema, read_parquet
+from tideline.delta_io import Addressed, for_python, plain_schema, read_parquet
 from tideline.errors import BadInput
 from tideline.model.maintenance import PlannedRows
 from tideline.model.offsets import (
@@ -191,7 +191,7 @@ def rows_with(
             table, file.path, [*dict.fromkeys((*inside, *columns))], options, holding=holding
         )
         others = dict.fromkeys((*names, *columns)) | dict(file.by_its_rows.constants) | its
-        for row in (chosen if mask is None else chosen.filter(mask)).to_pylist():
+        for row in for_python(chosen if mask is None else chosen.filter(mask)).to_pylist():
             whole = others | row
             if len(names) == 1 or tuple(whole[n] for n in names) in every:
                 found.append({n: whole[n] for n in columns})
@@ -224,7 +224,7 @@ def scan(
             if name not in data.column_names:
                 value = pa.scalar(its.constants.get(name), types.get(name, pa.null()))
                 data = data.append_column(name, pa.repeat(value, len(data)))
-        yield data.select([*columns])
+        yield for_python(data.select([*columns]))
 
 
 def _value(kind: pa.DataType, name: str, text: str | None) -> pa.Scalar:
