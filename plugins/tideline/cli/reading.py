@@ -158,12 +158,13 @@ def _status(
 ) -> Status:
     head = mark_followed(state.head, stream.kafka)
     found = standings(head, observation, stream.kafka.isolation_level, estimated)
-    if observation is not None:
-        problem = doubt(stream.kafka.topics, head, found, observation, is_newer=True)
-    decoding, folding = state.decoding, state.folding
     incidents = state.open_incidents
-    known = (decoding, folding, incidents, found, problem, now, state.erasing)
-    return summarize(stream.stream, head, *known, is_typed=stream.decode is not None)
+    if observation is not None:
+        known = (stream.kafka.topics, head, found, observation)
+        problem = doubt(*known, is_newer=True, incidents=incidents)
+    decoding, folding = state.decoding, state.folding
+    facts = (decoding, folding, incidents, found, problem, now, state.erasing)
+    return summarize(stream.stream, head, *facts, is_typed=stream.decode is not None)
 
 
 def _shown(found: Sequence[Status], now: datetime) -> list[str | Table]:

@@ -137,7 +137,9 @@ class StreamFacts:
         if self.observed is None:
             return "the brokers have not answered yet"
         topics, stand = self.stream.kafka.topics, self.standings
-        return doubt(topics, self.head, stand, self.observed, is_newer=self._is_newer)
+        opened = self.state.open_incidents
+        known = (topics, self.head, stand, self.observed)
+        return doubt(*known, is_newer=self._is_newer, incidents=opened)
 
     @cached_property
     def not_landed(self) -> tuple[RequestedRange, ...]:
