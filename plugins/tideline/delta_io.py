@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote, urlparse
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from arro3.core import Array, DataType, Schema, Table
@@ -75,24 +74,6 @@ def from_columns(columns: Mapping[str, Sequence[Any]], schema: pa.Schema) -> pa.
         else:
             arrays.append(Array(values, type=wanted))
     return from_delta(Table.from_arrays(arrays, schema=Schema.from_arrow(schema)))
-
-
-def integers(column: pa.ChunkedArray) -> np.ndarray:
-    """A column of 64-bit integers; nulls and other types come as pyarrow converts them."""
-    if column.type != pa.int64() or column.null_count:
-        converted: np.ndarray = column.to_numpy()
-        return converted
-    parts = [
-        np.frombuffer(chunk.buffers()[1], np.int64, len(chunk), chunk.offset * 8)
-        for chunk in column.chunks
-        if len(chunk)
-    ]
-    return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, np.int64), *parts])
-
-
-def booleans(column: pa.ChunkedArray) -> np.ndarray:
-    """A column of booleans without nulls, as a mask over the rows."""
-    return integers(column.cast(pa.int64())).astype(bool)
 
 
 def microseconds(times: pa.ChunkedArray) -> list[int | None]:

@@ -317,6 +317,8 @@ def _decoded(run: RunContext, plan: DecodePlan) -> tuple[TypedAttempt, DecodeRes
         if not result.asks_again:
             return attempt, result
         attempt.discard(run)
+        new = sum(map(len, (*result.new_ids.values(), *result.new_schemas.values())))
+        log.info("decoding once more, with %s that records brought", how_many(new, "new schema"))
         parts = parts_with(run, plan, result.new_ids, result.new_schemas, sizes)
         plan = replace(plan, parts=parts)
     attempt = begin_typed_attempt(run, plan)

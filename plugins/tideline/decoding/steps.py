@@ -37,7 +37,7 @@ from tideline.ledger.state import LedgerState
 from tideline.model.decoding import DecodePlan, DecodeRecord, EventDate, PartPlan, TypePlan
 from tideline.model.maintenance import DERIVED, kind_of
 from tideline.model.offsets import CoordinateRange
-from tideline.model.wording import first_few
+from tideline.model.wording import first_few, how_many
 from tideline.stream.decoding import Decode
 from tideline.stream.stream import tables_of
 
@@ -266,7 +266,10 @@ def decode_rows(run: RunContext, *, only_removals: bool = False) -> DecodeRecord
         if not only_removals and run.ledger.read().decoding.open is None:
             finish_decided(run)
         plan = plan_decoding(run, run.ledger.read(), only_removals=only_removals)
-        return None if plan is None else execute(run, plan)
+        if plan is None:
+            return None
+        log.info("to decode: %s", how_many(sum(len(r.offsets) for r in plan.ranges), "offset"))
+        return execute(run, plan)
 
 
 def _has_nothing(run: RunContext) -> bool:

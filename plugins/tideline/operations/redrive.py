@@ -22,6 +22,8 @@ from tideline.ledger.state import LedgerState
 from tideline.model.decoding import AGAIN, DecodedAgain, DecodePlan, ErrorClass, Redriven
 from tideline.model.offsets import CoordinateRange
 from tideline.model.spark_job import DecodeResult
+from tideline.table.scans import quarantined
+from tideline.table.scans import since as rows_since
 
 _MOST_RANGES = 10_000
 """Of one plan; what is left is for another pass."""
@@ -59,7 +61,7 @@ def redrive(
         records = [left] if left is not None and is_own else []
         asked = sum(len(r.offsets) for record in records for r in record.plan.ranges)
         state = run.ledger.read()
-        ranges = still_landed(run.typed.quarantine.quarantined(classes, since), state.head)
+        ranges = still_landed(quarantined(run.typed.quarantine, classes, since), state.head)
         asked += sum(len(r.offsets) for r in ranges)
         for attempt, result in _decoded(run, ranges, tuple(classes) or ("all",)):
             if result.decoded.rows == 0:
@@ -135,7 +137,7 @@ def _since(
 ) -> tuple[CoordinateRange, ...]:
     version = raw_table(run).version
     assert version is not None
-    found = run.table.since(ranges, version, since)
+    found = rows_since(run.table, ranges, version, since)
     return found.cut(ranges)
 
 
