@@ -3,12 +3,13 @@
 import os
 import random
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from tests.worlds.build import ID, OTHER_ID
 from tests.worlds.folds import AT, COLUMNS, SEQUENCE, Folds, at, change, place, runs_of, same
+from tideline.folding.spark.changes import record_key
 from tideline.model.current import CurrentColumn, Deletes, Folding, Layout
 from tideline.model.offsets import PartitionIdentity
 
@@ -271,6 +272,13 @@ def test_a_row_that_an_untold_delete_left_is_missed(spark, tmp_path, which, is_l
     first, second = portion(deletes, "d", None), portion(rows, "c", "eu")
     results = [folds.fold(p) for p in ((first, second) if is_late else (second, first))]
     assert [told(r) for r in results if r.refused] == [[("untold", '{"k":"a"}')]]
+
+
+def test_keys_of_records_a_microsecond_apart_are_two(spark):
+    """JSON as Spark writes it by default ends at the millisecond."""
+    rows = [(datetime(2026, 1, 1, 0, 0, 0, n, UTC),) for n in (1, 2)]
+    made = spark.session.createDataFrame(rows, "at timestamp").select(record_key(["at"]))
+    assert made.distinct().count() == 2
 
 
 def test_a_delete_that_has_no_key_at_all_is_told(spark, tmp_path):

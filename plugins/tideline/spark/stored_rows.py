@@ -13,6 +13,9 @@ from pyspark.sql.types import StructType
 from tideline.table.schema import NO_VALUE
 
 _ADDRESS = "_tideline_address"
+_MICROSECONDS = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
+EXACT_TIMES = {"timestampFormat": f"{_MICROSECONDS}XXX", "timestampNTZFormat": _MICROSECONDS}
+"""Options of `to_json`, which writes milliseconds without them."""
 
 
 def read_files(

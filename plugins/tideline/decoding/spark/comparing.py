@@ -10,15 +10,10 @@ from pyspark.sql import functions as F
 from tideline.decoding.spark.rows import PLAN
 from tideline.model.offsets import CoordinateRange
 from tideline.spark.coordinates import within
-from tideline.spark.stored_rows import read_files
+from tideline.spark.stored_rows import EXACT_TIMES, read_files
 from tideline.table.schema import TYPED_COORDINATES
 
-_MICROSECONDS = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
-_EXACT = {
-    "ignoreNullFields": "false",
-    "timestampFormat": f"{_MICROSECONDS}XXX",
-    "timestampNTZFormat": _MICROSECONDS,
-}
+_EXACT = {"ignoreNullFields": "false", **EXACT_TIMES}
 
 
 def changed_rows(

@@ -25,6 +25,7 @@ from tideline.model.current import (
 from tideline.model.decoding import UNAVAILABLE
 from tideline.model.placeholders import placeholders
 from tideline.spark.coordinates import Transform
+from tideline.spark.stored_rows import EXACT_TIMES
 from tideline.spark.unset import is_unset
 from tideline.table.schema import TYPED_COLUMNS, current_columns, delta_field, delta_fields
 
@@ -82,13 +83,18 @@ def changes(plan: FoldPlan) -> Transform:
         made[DELETES] = _says_deleted(plan) & ~made[IS_TRUNCATE]
         names = [*row_columns(plan), IS_TRUNCATE, FOLLOWS, DELETES]
         if plan.deletes.told:
-            made[RECORD_KEY] = F.to_json(F.struct(*plan.deletes.told))
+            made[RECORD_KEY] = record_key(plan.deletes.told)
             made[UNTOLD] = made[DELETES] & _is_unset(plan)
             names += [RECORD_KEY, UNTOLD]
         chosen = rows.select(*(made.get(name, F.col(name)).alias(name) for name in names))
         return chosen.withColumns({BUCKET: bucket_of(plan), ORDER: order_of(plan)})
 
     return transform
+
+
+def record_key(names: Sequence[str]) -> Column:
+    """A record's key as a text: that of two keys differs where the keys do."""
+    return F.to_json(F.struct(*names), EXACT_TIMES)
 
 
 def _is_deleted(plan: FoldPlan) -> Column:
