@@ -20,6 +20,7 @@ from tideline.folding.explaining import ExplainedKey, explain_key
 from tideline.model.current import Layout
 from tideline.model.offsets import PlaceInLog
 from tideline.table.delta_table import TargetTable
+from tideline.table.scans import earliest_from, newest_marked, quarantined, rows_at
 
 ROWS = [
     {"tenant": None, "id": 1, "n": 1},
@@ -114,10 +115,10 @@ def test_a_time_that_python_cannot_hold_stops_nothing(tmp_path):
     columns = {n: pa.array(v, types.get(n)) for n, v in rows.items()}
     write_deltalake(uri, pa.table(columns))
     table = TargetTable(uri, {})
-    (found,) = table.quarantined((), datetime(2026, 1, 1, tzinfo=UTC))
+    (found,) = quarantined(table, (), datetime(2026, 1, 1, tzinfo=UTC))
     assert (found.start_offset, found.end_offset) == (0, 2)
     assert len(table.rows_with([{"partition": "0"}], ["timestamp"])) == 4
-    assert [row["offset"] for row in table.rows_at(None, ("timestamp",))] == [*range(4)]
-    newest = table.newest_marked(ID, "snapshot", ("last",), None)
+    assert [row["offset"] for row in rows_at(table, None, ("timestamp",))] == [*range(4)]
+    newest = newest_marked(table, ID, "snapshot", ("last",), None)
     assert (newest + timedelta(days=1)).year == 9999
-    assert table.earliest_from([PlaceInLog(ID, 0, 0, 0)]).year == 1
+    assert earliest_from(table, [PlaceInLog(ID, 0, 0, 0)]).year == 1
