@@ -242,6 +242,18 @@ MUTANTS = (
         LOOKING,
     ),
     Mutant(
+        "a re-created topic that an open incident names is not told again",
+        "if (name, None) not in told}",
+        "if name is not None}",
+        LOOKING,
+    ),
+    Mutant(
+        "a cut log that an open incident names is not told again",
+        "if told.isdisjoint({(s.topic, s.partition), (s.topic, None)})",
+        "if s is not None",
+        LOOKING,
+    ),
+    Mutant(
         "lag is measured where all partitions were observed",
         "is_measured=all(s.is_observed for s in followed) if followed else problem is None,",
         "is_measured=True,",

@@ -86,6 +86,19 @@ def test_an_answer_to_one_takes_it_out_of_the_group(stream, capsys):
     assert len(decided(stream, capsys)) == 30
 
 
+def test_a_decided_incident_no_longer_says_to_decide(stream, capsys):
+    assert main(["incident", stream, "incident-7"]) == 0
+    assert f" Next: {LOSS.next_step}." in capsys.readouterr().out
+    for choice, is_open in (("fail", True), ("accept_loss", False)):
+        asked = ["--incident", "incident-7", "--choice", choice, "--reason", "seen"]
+        assert main(["resolve", stream, *asked]) == 0
+        capsys.readouterr()
+        assert main(["incident", stream, "incident-7"]) == 0
+        shown = capsys.readouterr().out
+        assert f"decided: {choice} by " in shown
+        assert ("Next: " in shown) is is_open
+
+
 def test_a_mistyped_choice_is_recognized(stream, capsys):
     """It names what is allowed for that incident."""
     wrong = ["resolve", stream, "--incident", "incident-1", "--choice", "accept-loss"]

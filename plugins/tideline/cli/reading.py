@@ -383,13 +383,14 @@ def _lines(closed_runs: list[RunRecord], group: Sequence[Incident]) -> list[str]
     """What a person has to know of incidents that are alike, and how to answer them at once."""
     known, finding, count = group[0], group[0].finding, len(group)
     if known.closed_at is not None:
-        return [f"closed: {closed_line(known)}", str(known)]
+        return [f"closed: {closed_line(known)}", f"{known.incident_id}: {finding.facts}"]
     touched = [affected_text(i, affected_versions(closed_runs, i)) for i in group[:_SHOWN]]
-    lines = [f"{known}{touched[0]}"]
+    following = "" if known.is_decided else f" Next: {finding.next_step}."
+    lines = [f"{known.incident_id}: {finding.facts}{following}{touched[0]}"]
     if count > 1:
         lines = [
             f"{finding.topic}: {finding.kind}: {how_many(count, 'incident')}: {finding.cause}."
-            f" Next: {finding.next_step}."
+            + following
         ]
         every = zip(group, touched, strict=False)
         lines += [f"  {i.incident_id}: {_at_stake(i)}.{text}" for i, text in every]

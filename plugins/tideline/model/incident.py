@@ -198,12 +198,17 @@ class Finding:
             return (self.lost_start or 0) < (known.lost_start or 0)
         return self.kind in ("cluster_changed", "topic_recreated") and self.actual != known.actual
 
-    def __str__(self) -> str:
+    @property
+    def facts(self) -> str:
+        """What was found, without what to do about it."""
         at_stake = f" Offsets at stake: {self.at_stake}." if self.intervals else ""
         return (
             f"{self.place}: {self.kind}: {self.cause}. Expected {self.expected}, found"
-            f" {self.actual}.{at_stake} Next: {self.next_step}."
+            f" {self.actual}.{at_stake}"
         )
+
+    def __str__(self) -> str:
+        return f"{self.facts} Next: {self.next_step}."
 
 
 def _when(word: str, instant: datetime | None) -> str:
