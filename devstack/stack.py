@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
 import sys
@@ -17,6 +18,7 @@ from devstack.sample import ProducerLog
 from tideline.contract.answers import StackFile, StackProcess
 from tideline.errors import BadInput, TidelineError
 from tideline.launch.local_driver import end_drivers
+from tideline.launch.progress import working
 from tideline.ledger.leases import process_identity
 
 _MINIMUM_FREE_BYTES = 2 * 1024**3
@@ -171,11 +173,13 @@ def up(root: Path) -> None:
             f"{facts_file} exists: a stack is running or was not stopped cleanly; run `make down`"
             " first"
         )
-    stack = Stack.build(root / ".stack").start()
-    log = ProducerLog(stack.broker.bootstrap_servers)
-    for topic, records in SAMPLES.items():
-        log.create_topic(topic, partitions=3)
-        log.produce(topic, records)
+    stack = Stack.build(root / ".stack")
+    with working(f"starting a broker and Airflow, about a minute; their logs: {stack.folder}"):
+        stack.start()
+        log = ProducerLog(stack.broker.bootstrap_servers)
+        for topic, records in SAMPLES.items():
+            log.create_topic(topic, partitions=3)
+            log.produce(topic, records)
     facts_file.touch(mode=0o600)
     facts_file.write_text(json.dumps(stack.facts().data(), indent=2) + "\n")
     print(f"Airflow  {stack.airflow.url}  (user {stack.airflow.username}, see .stack.json)")
@@ -211,6 +215,8 @@ def down(root: Path) -> None:
 
 
 if __name__ == "__main__":
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(message)s")
+    logging.getLogger("tideline").setLevel(logging.INFO)
     try:
         {"up": up, "down": down}[sys.argv[1]](Path.cwd())
     except TidelineError as error:

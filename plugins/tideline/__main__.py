@@ -18,14 +18,17 @@ def run() -> None:
     still works would change the exit status.
     """
     gc.set_threshold(_OBJECTS_PER_COLLECTION)
-    from tideline.cli.main import main
-
     try:
+        from tideline.cli.main import main
+
         status = main()
     except SystemExit as leaving:
         if not isinstance(leaving.code, int):
             raise  # with a text to print
         status = leaving.code
+    except KeyboardInterrupt:  # before the command has begun, or a second one while it ends
+        print("interrupted: no work is lost. Run the same command again", file=sys.stderr)
+        status = 130
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError):  # its reader has closed it
             stream.flush()

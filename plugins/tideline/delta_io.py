@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote, urlparse
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from arro3.core import Array, DataType, Schema, Table
@@ -33,6 +32,11 @@ from tideline.store.files import handler_of
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_DAY = timedelta(days=1)
+_OF_PYTHON = tuple(
+    (at.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
+    for at in (datetime.min + _DAY, datetime.max - _DAY)
+)
 _AS_WRITTEN = {"compression": "zstd", "row_group_size": 1000}
 SMALL_BYTES = 256 * 1024
 """A file of so many is read as a whole, by one request."""
@@ -72,24 +76,6 @@ def from_columns(columns: Mapping[str, Sequence[Any]], schema: pa.Schema) -> pa.
     return from_delta(Table.from_arrays(arrays, schema=Schema.from_arrow(schema)))
 
 
-def integers(column: pa.ChunkedArray) -> np.ndarray:
-    """A column of 64-bit integers; nulls and other types come as pyarrow converts them."""
-    if column.type != pa.int64() or column.null_count:
-        converted: np.ndarray = column.to_numpy()
-        return converted
-    parts = [
-        np.frombuffer(chunk.buffers()[1], np.int64, len(chunk), chunk.offset * 8)
-        for chunk in column.chunks
-        if len(chunk)
-    ]
-    return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, np.int64), *parts])
-
-
-def booleans(column: pa.ChunkedArray) -> np.ndarray:
-    """A column of booleans without nulls, as a mask over the rows."""
-    return integers(column.cast(pa.int64())).astype(bool)
-
-
 def microseconds(times: pa.ChunkedArray) -> list[int | None]:
     """Timestamps as integers, in microseconds since 1970."""
     if times.type.unit != "us":
@@ -100,6 +86,23 @@ def microseconds(times: pa.ChunkedArray) -> list[int | None]:
 def instants(times: pa.ChunkedArray) -> list[datetime | None]:
     """Timestamps as UTC-aware datetimes."""
     return [None if us is None else _EPOCH + us * _MICROSECOND for us in microseconds(times)]
+
+
+def for_python(rows: pa.Table) -> pa.Table:
+    """Rows whose times Python can hold; a farther time becomes the nearest that leaves a day.
+
+    A producer that does not send milliseconds writes records of the year 55,000.
+    """
+    import pyarrow.compute as pc
+
+    for n, field in enumerate(rows.schema):
+        if pa.types.is_timestamp(field.type) and field.type.unit == "us":
+            since_1970 = rows.column(n).cast(pa.int64())
+            since_1970 = pc.max_element_wise(since_1970, _OF_PYTHON[0], skip_nulls=False)
+            since_1970 = pc.min_element_wise(since_1970, _OF_PYTHON[1], skip_nulls=False)
+            times = since_1970.cast(field.type)
+            rows = rows.set_column(n, field, times)
+    return rows
 
 
 def read_parquet(

@@ -34,6 +34,7 @@ def test_failed_and_halted_runs_stand_among_the_others(visitor, world):
     world.airflows = [
         airflows(planned.run_id, "failed", ago(minutes=2)),
         airflows("during", "failed", ago(minutes=70)),  # incident-31 is open for two hours
+        airflows(world.page.incidents[0].run_id, "failed", ago(minutes=75)),
         airflows("before", "failed", ago(minutes=150)),
         airflows("other", "success", ago(minutes=151)),
         airflows("goes-on", "running", ago(minutes=0)),
@@ -42,9 +43,10 @@ def test_failed_and_halted_runs_stand_among_the_others(visitor, world):
     page.get_by_role("button", name="Show more runs").click()
     expect(line(page, "during")).to_contain_text("halted")
     expect(line(page, "during")).to_contain_text("while incident-31 was open")
+    expect(page.locator(".runs tbody").get_by_text("at incident-31", exact=True)).to_have_count(1)
     expect(line(page, "before")).to_contain_text("failed")
     expect(line(page, "goes-on")).to_contain_text("running")
-    expect(page.locator(".runs tbody tr .badge.bad")).to_have_count(3)
+    expect(page.locator(".runs tbody tr .badge.bad")).to_have_count(4)
     expect(line(page, "other")).to_have_count(0)
     names = page.locator(".runs tbody th .runname").all_text_contents()
     assert names.index("goes-on") < names.index("during") < names.index("before")
@@ -92,6 +94,19 @@ def test_a_failed_run_says_why(visitor, world):
     visitor.refreshed(page)
     expect(page.locator(".headline")).to_contain_text("paused")
     expect(page.locator("#facts > .body > dl")).to_contain_text("no run begins")
+
+
+def test_a_last_run_that_halted_at_an_open_incident_only_names_it(visitor, world):
+    """The incident stands above, in full; its text once more would be the longest of the facts."""
+    failed = runs(3).runs[2]
+    world.airflows = [airflows(failed.run_id, "failed", ago(minutes=2))]
+    (incident,) = world.page.incidents
+    world.log = [{"event": f"{incident.id}: orders-1: {'long ' * 99}", "level": "error"}]
+    world.tasks = [{**world.tasks[3], "state": "failed"}]
+    page = visitor.stream()
+    fact = page.locator("#facts > .body > dl > .fact").filter(has_text="Last run")
+    expect(fact).to_contain_text(f"halted at {incident.id}")
+    expect(fact).not_to_contain_text("long")
 
 
 def test_a_run_that_finished_another_ones_plan_says_so(visitor, world, monkeypatch):

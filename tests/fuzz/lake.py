@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -65,9 +65,21 @@ class _SetAside:
 
     ranges: tuple[CoordinateRange, ...]
 
-    def quarantined(self, *_: object) -> tuple[CoordinateRange, ...]:
-        """All of them."""
-        return self.ranges
+    def scan(self, columns: Sequence[str], *_: object) -> Iterator[pa.Table]:
+        """All of them, as one file."""
+        rows = [
+            {
+                "topic": TOPIC,
+                "topic_id": r.topic_id,
+                "generation": r.generation,
+                "partition": r.partition,
+                "offset": offset,
+            }
+            for r in self.ranges
+            for offset in range(r.start_offset, r.end_offset)
+        ]
+        types = dict(_OWN) | {"topic": pa.string(), "error_class": pa.string()}
+        yield pa.Table.from_pylist(rows, pa.schema([(name, types[name]) for name in columns]))
 
     def observe(self) -> TableObservation:
         """It is there."""
@@ -91,9 +103,9 @@ class _Raw:
     def newest_token(self, app_id: str) -> int | None:
         """No run has committed there."""
 
-    def has_other(self, *_: object) -> bool:
+    def scan(self, *_: object) -> Iterator[pa.Table]:
         """None has another kind of time."""
-        return False
+        return iter(())
 
     def commits_above(self, token: int) -> tuple[KnownCommit, ...]:
         """The first landing of each incarnation, newest first."""

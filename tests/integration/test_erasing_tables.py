@@ -22,6 +22,7 @@ from tideline.model.offsets import CoordinateRange
 from tideline.operations import erase_finding
 from tideline.operations.reading import require_clean
 from tideline.table.maintained_table import MaintainedTable
+from tideline.table.scans import rows_at
 
 COORDINATES = ("topic_id", "generation", "partition", "offset")
 
@@ -88,10 +89,10 @@ def test_rows_of_keys_and_rows_at_coordinates(lake):
     with pytest.raises(BadInput, match="offset: got 'x'"):
         table.rows_with([{"offset": "x"}], COORDINATES)
     wanted = [CoordinateRange("orders", topic_id, 0, 1, 98, 103)]
-    at = {(r["partition"], r["offset"], r["plan_id"]) for r in table.rows_at(wanted, ("plan_id",))}
+    at = {(r["partition"], r["offset"], r["plan_id"]) for r in rows_at(table, wanted, ("plan_id",))}
     assert at == {(1, o, "plan-first" if o < 100 else "plan-second") for o in range(98, 103)}
-    assert len([*table.rows_at(None, ())]) == 400
-    assert [*MaintainedTable(lake.uri + "-none").rows_at(None, ())] == []
+    assert len([*rows_at(table, None, ())]) == 400
+    assert [*rows_at(MaintainedTable(lake.uri + "-none"), None, ())] == []
 
 
 def test_each_key_is_looked_for_in_each_table_that_it_fits(tmp_path):

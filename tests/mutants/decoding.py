@@ -317,8 +317,8 @@ MUTANTS = (
     ),
     Mutant(
         "decode: only records from a time on are made anew",
-        "pc.greater_equal(times, pa.scalar(since))",
-        "pc.is_valid(times)",
+        "return data.filter(pc.fill_null(is_later, True))",
+        "return data.filter(pc.is_valid(data['timestamp']))",
         "tests/spark/test_typed_tables.py::test_only_records_from_a_time_on_are_made_anew",
     ),
     Mutant(

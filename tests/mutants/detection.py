@@ -175,7 +175,7 @@ MUTANTS = (
     ),
     Mutant(
         "a table that changed again is another incident (R9)",
-        'return finding.kind == "table_changed" and finding.shown != known.shown',
+        "return self.shown != known.shown",
         "return False",
         f"{APPROVALS}::test_a_further_change_after_the_decision_is_another_incident",
     ),

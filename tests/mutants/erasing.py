@@ -131,8 +131,8 @@ MUTANTS = (
     ),
     Mutant(
         "raw keys are those of former raw tables as well",
-        'each = (table.rows_at(ranges, columns) for table in tables["raw"] if ranges)',
-        'each = (table.rows_at(ranges, columns) for table in tables["raw"][:1] if ranges)',
+        'each = (rows_at(table, ranges, columns) for table in tables["raw"] if ranges)',
+        'each = (rows_at(table, ranges, columns) for table in tables["raw"][:1] if ranges)',
         STEPS,
     ),
     Mutant(

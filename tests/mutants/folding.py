@@ -246,7 +246,7 @@ MUTANTS = (
     ),
     Mutant(
         "sweep: a clock that went back within one partition is refused",
-        'for log in run.source.behind_newest(before, "snapshot", _WHOLE):',
+        'for log in behind_newest(run.source, before, "snapshot", _WHOLE):',
         "for log in ():",
         f"{SWEEP}::test_a_clock_that_went_back_in_one_partition_is_refused",
     ),

@@ -237,8 +237,8 @@ MUTANTS = (
     ),
     Mutant(
         "an answer from before the last run cuts no log",
-        "    if is_newer:\n        found += _others",
-        "    if True:\n        found += _others",
+        "    if is_newer:\n        told = {",
+        "    if True:\n        told = {",
         LOOKING,
     ),
     Mutant(

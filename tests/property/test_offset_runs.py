@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tideline.model.offsets import OffsetRange
-from tideline.table.statistics import copies, runs
+from tideline.table.arrays import copies, runs
 
 OFFSETS = st.lists(st.integers(0, 30), max_size=60)
 

@@ -10,7 +10,10 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import chain
 from typing import Any, NamedTuple
+
+import pyarrow as pa
 
 from tideline.errors import CommitConflict, ServiceAway, VerificationFailed
 from tideline.model.head import KnownCommit
@@ -32,6 +35,17 @@ class Row(NamedTuple):
 
 
 Rows = Mapping[PartitionIdentity, tuple[Row, ...]]
+_TYPES = {
+    "generation": pa.int32(),
+    "partition": pa.int32(),
+    "offset": pa.int64(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "is_tombstone": pa.bool_(),
+    "unavailable_columns": pa.list_(pa.string()),
+}
+"""Of columns that are no text."""
 
 
 @dataclass(frozen=True)
@@ -277,31 +291,21 @@ class SimulatedTable:
         self._tick("table.files_at")
         return (str(version),)
 
-    def valueless(self, ranges: Iterable[CoordinateRange], version: int) -> Places:
-        """Where rows without a value stand."""
-        self._tick("table.valueless")
-        wanted, held = Places.of(ranges), self._state.versions[version].rows
-        return Places.of_pieces(
-            (identity, OffsetRange(row.offset, row.offset + 1))
-            for identity, rows in held.items()
-            for row in rows
-            if is_valueless(row.serial)
-            and any(w.start_offset <= row.offset < w.end_offset for w in wanted[identity])
-        )
-
-    def quarantined(
-        self, classes: Collection[str], since: datetime | None
-    ) -> tuple[CoordinateRange, ...]:
-        """Where the rows of a quarantine are; all are of one class, and of no age."""
-        self._tick("table.quarantined")
-        newest = self._state.newest
-        return tuple(
-            CoordinateRange(
-                i.topic_id, i.topic_id, i.generation, i.partition, r.start_offset, r.end_offset
-            )
-            for i, rows in sorted(newest.rows.items() if newest is not None else ())
-            for r in intervals(row.offset for row in rows)
-        )
+    def scan(
+        self,
+        columns: Sequence[str],
+        ranges: Iterable[CoordinateRange] | None = None,
+        version: int | None = None,
+    ) -> Iterator[pa.Table]:
+        """One file with all rows; those of a quarantine are of no class, and of no age."""
+        wanted = None if ranges is None else Places.of(ranges)
+        found = [
+            {name: row[name] for name in columns}
+            for row in self._described(columns, version)
+            if wanted is None or _is_at(wanted, row)
+        ]
+        fields = [(name, _TYPES.get(name, pa.string())) for name in columns]
+        yield pa.Table.from_pylist(found, pa.schema(fields))
 
     def add_columns(self, columns: Sequence[Field]) -> tuple[Field, ...]:
         """Rows have no columns here."""
@@ -411,25 +415,18 @@ class SimulatedTable:
         ]
         return [r for r in self._described(columns) if any(k.items() <= r.items() for k in wanted)]
 
-    def rows_at(
-        self, ranges: Iterable[CoordinateRange] | None, columns: Sequence[str]
-    ) -> Iterator[dict[str, Any]]:
-        """The rows at coordinates."""
-        wanted = None if ranges is None else Places.of(ranges)
-        for row in self._described(columns):
-            log = PartitionIdentity(row["topic_id"], row["generation"], row["partition"])
-            inside = () if wanted is None else wanted.get(log, ())
-            if wanted is None or any(
-                r.start_offset <= row["offset"] < r.end_offset for r in inside
-            ):
-                yield row
-
-    def _described(self, columns: Sequence[str] = ()) -> list[dict[str, Any]]:
+    def _described(
+        self, columns: Sequence[str] = (), version: int | None = None
+    ) -> list[dict[str, Any]]:
         self._tick("table.rows")
+        rows = self._state.rows()
+        if version is not None:
+            rows = [*chain.from_iterable(self._state.versions[version].rows.values())]
         return [
             {
                 **dict.fromkeys(columns),
                 "topic_id": row.identity.topic_id,
+                "topic": row.identity.topic_id,
                 "generation": row.identity.generation,
                 "partition": row.identity.partition,
                 "offset": row.offset,
@@ -438,7 +435,7 @@ class SimulatedTable:
                 "is_tombstone": False,
                 **self._says(row),
             }
-            for row in self._state.rows()
+            for row in rows
         ]
 
     def kept_hours(self, hours: int) -> int:
@@ -524,6 +521,11 @@ def is_valueless(serial: int) -> bool:
 def value_of(serial: int) -> bytes:
     """The value of a record, as Kafka has it."""
     return b"value-%d" % serial
+
+
+def _is_at(wanted: Places, row: Mapping[str, Any]) -> bool:
+    log = PartitionIdentity(row["topic_id"], row["generation"], row["partition"])
+    return any(r.start_offset <= row["offset"] < r.end_offset for r in wanted[log])
 
 
 def grouped(rows: Iterable[Row]) -> dict[PartitionIdentity, tuple[Row, ...]]:

@@ -26,7 +26,7 @@ from tests.simulation.kafka import (
 from tests.simulation.process import Process, running
 from tests.simulation.spark import SimulatedRegistry, SimulatedSpark, SparkState
 from tests.simulation.store import MemoryStore, StoreState
-from tests.simulation.table import Row, SimulatedTable, TableState
+from tests.simulation.table import Row, SimulatedTable, TableState, is_valueless
 from tideline.errors import LedgerElsewhere
 from tideline.landing.context import RunContext, TypedTables
 from tideline.ledger.ledger import Ledger
@@ -254,7 +254,7 @@ class World:
             request=request,
             ledger=self.ledger(process),
             connect=lambda: kafka,
-            table=SimulatedTable(self.table, tick, uri=self.stream.table.uri),
+            table=SimulatedTable(self.table, tick, "table", self.stream.table.uri, self._has),
             spark=SimulatedSpark(
                 self.spark,
                 lambda: self.cluster,
@@ -282,6 +282,9 @@ class World:
             table = kind(state, tick, role, uri, self._says)
             table.fields = COLUMNS
         return table
+
+    def _has(self, row: Row) -> Mapping[str, Any]:
+        return {"value": None} if self.drops and is_valueless(row.serial) else {}
 
     def _says(self, row: Row) -> Mapping[str, Any]:
         return {"k": self.said(row).key, "essay": f"key-{row.serial % 5}"}

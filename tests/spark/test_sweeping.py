@@ -195,7 +195,7 @@ def test_a_partition_that_is_not_read_to_the_end_is_not_swept(harness, spark):
         ("below its floor", r"partition 1 \[2, 3\) is in quarantine"),
         ("the first one", r"partition 0 \[2, 3\) is in quarantine"),
         ("a clock ahead", r"3 offsets of partition 1 are not landed"),
-        ("soon after another", r"less than 30 s before this one began"),
+        ("soon after another", r"less than 30 s before this snapshot began"),
     ],
 )
 def test_what_may_be_of_the_snapshot_has_to_be_decoded(harness, spark, which, why):

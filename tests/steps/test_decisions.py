@@ -249,3 +249,54 @@ def test_a_shorter_replay_never_replaces_what_is_there(landed):
     with pytest.raises(ReplayUnavailable, match="99 offsets were read where the table holds 100"):
         landed.run("lands")
     assert (landed.version, landed.table.files) == (version, files)
+
+
+def to_another_cluster(world):
+    world.swap_cluster(orders=30)
+
+
+def to_another_topic(world):
+    world.create()
+    world.send(30)
+
+
+def cut_below(world):
+    end = world.log().end
+    world.log().elect(80 if end == 100 else 50)
+    world.send(5)
+
+
+@pytest.mark.parametrize(
+    ("happens", "choice"),
+    [(to_another_cluster, "restart"), (to_another_topic, "accept_loss"), (cut_below, "restart")],
+)
+def test_a_decision_covers_no_other_cluster_topic_or_cut(landed, choice, happens):
+    """Whoever has decided was shown the first one; what it had is never read."""
+    happens(landed)
+    landed.halts()
+    landed.decide(choice)
+    happens(landed)
+    before = landed.head
+    landed.halts("later")
+    assert landed.head == before
+    assert [i.incident_id for i in landed.closed] == ["incident-1"]
+    assert "has changed again: incident-2" in landed.closed[0].outcome
+    landed.decide(choice, "incident-2")
+    landed.run("decided")
+    assert not landed.incidents
+    assert landed.is_clean()
+
+
+def test_a_topic_that_came_back_and_went_again_is_asked_about_anew(landed):
+    """It had other records by then, which nobody has been shown."""
+    landed.delete()
+    assert landed.halts() == ["topic_missing"]
+    landed.decide("retire")
+    to_another_topic(landed)
+    assert landed.halts("back") == ["topic_recreated"]
+    assert [i.incident_id for i in landed.incidents] == ["incident-2"]
+    landed.delete()
+    assert landed.halts("gone") == ["topic_missing"]
+    landed.decide("retire", "incident-3")
+    landed.run("decided")
+    assert (landed.head, landed.incidents) == ({}, ())

@@ -76,6 +76,11 @@ def test_each_step_says_what_it_has_done(typed, said):
         found["verify_ranges"][-1] == "verified: 501 rows for 501 planned offsets, table version 1"
     )
     assert found["advance_offsets"][-1] == "next offsets: orders-0: 0 -> 500, orders-1: 0 -> 1"
+    assert found["decode_rows"][0] == "to decode: 501 offsets"
+    uri = typed.stream.table.uri
+    for step, table in ("ingest_ranges", uri), ("fold_changes", f"{uri}_current"):
+        (line,) = (each for each in found[step] if each.startswith("committed"))
+        assert f" rows, table {table} version " in line
     assert found["verify_decoded"][-1] == "decoded 501, quarantined 0, tombstones 0"
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tideline.delta_io import booleans, integers
+from tideline.table.arrays import booleans, integers
 
 LONG = pa.array([1, -2, 2**62, 4], pa.int64())
 
@@ -43,7 +43,8 @@ def test_neither_imports_pandas():
     program = """
 import sys
 import pyarrow as pa
-from tideline.delta_io import booleans, from_columns, integers
+from tideline.delta_io import from_columns
+from tideline.table.arrays import booleans, integers
 schema = pa.schema([("offset", pa.int64()), ("is_in", pa.bool_())])
 table = from_columns({"offset": [4, 5], "is_in": [True, False]}, schema)
 assert integers(table.column("offset")).tolist() == [4, 5]

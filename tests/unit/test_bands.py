@@ -25,8 +25,9 @@ from tideline.model.offsets import Beginning, OffsetRange, PartitionIdentity, in
 from tideline.model.places import NOWHERE, Places
 from tideline.model.plan import VerifiedRange
 from tideline.model.run import RunRecord, TableCommit
-from tideline.page.bands import Painter, lag_spread, standings
+from tideline.page.bands import Painter, lag_spread
 from tideline.rules.advance import count_landed
+from tideline.rules.standing import standings
 
 LOG = PartitionIdentity(ID, 0, 0)
 

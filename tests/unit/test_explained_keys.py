@@ -3,12 +3,14 @@
 import json
 from argparse import Namespace
 from contextlib import nullcontext
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from tests.worlds.build import ID
 from tideline.cli import reading as command
 from tideline.cli.main import build_parser
 from tideline.cli.output import Output
@@ -16,7 +18,9 @@ from tideline.errors import BadInput
 from tideline.folding import explaining
 from tideline.folding.explaining import ExplainedKey, explain_key
 from tideline.model.current import Layout
+from tideline.model.offsets import PlaceInLog
 from tideline.table.delta_table import TargetTable
+from tideline.table.scans import earliest_from, newest_marked, quarantined, rows_at
 
 ROWS = [
     {"tenant": None, "id": 1, "n": 1},
@@ -97,3 +101,24 @@ def test_a_key_that_is_null_as_a_whole_is_none(monkeypatch):
     )
     with pytest.raises(BadInput, match="--key: got null alone; allowed: one value at least"):
         explain_key(run, {"tenant": None, "id": None})
+
+
+def test_a_time_that_python_cannot_hold_stops_nothing(tmp_path):
+    """A producer that sends microseconds: quarantine, a key's changes and snapshots can be read."""
+    uri = str(tmp_path / "t")
+    far = pa.array([1_700_000_000_000_000_000, None, 0, -(2**62)]).cast(pa.timestamp("us", "UTC"))
+    log = {"topic_id": ID, "generation": 0, "partition": 0, "topic": "orders"}
+    rows = {name: [value] * 4 for name, value in log.items()}
+    rows |= {"offset": [*range(4)], "timestamp": far, "snapshot": ["last"] * 4}
+    rows |= {"error_class": ["malformed"] * 4}
+    types = {"generation": pa.int32(), "partition": pa.int32()}
+    columns = {n: pa.array(v, types.get(n)) for n, v in rows.items()}
+    write_deltalake(uri, pa.table(columns))
+    table = TargetTable(uri, {})
+    (found,) = quarantined(table, (), datetime(2026, 1, 1, tzinfo=UTC))
+    assert (found.start_offset, found.end_offset) == (0, 2)
+    assert len(table.rows_with([{"partition": "0"}], ["timestamp"])) == 4
+    assert [row["offset"] for row in rows_at(table, None, ("timestamp",))] == [*range(4)]
+    newest = newest_marked(table, ID, "snapshot", ("last",), None)
+    assert (newest + timedelta(days=1)).year == 9999
+    assert earliest_from(table, [PlaceInLog(ID, 0, 0, 0)]).year == 1

@@ -12,7 +12,10 @@ from tests.worlds.build import ID, NOW, OTHER_ID, head, position
 from tideline.airflow import lag_watch
 from tideline.airflow.lag_watch import LagWatch
 from tideline.errors import ServiceAway
+from tideline.ledger.state import Control, LedgerState
+from tideline.model.decoding import Decoding
 from tideline.model.fleet import seen_again
+from tideline.model.incident import Finding
 from tideline.model.observation import Ends
 from tideline.rules.lag import FIRST_WAIT, MOST_WAIT, Lag, asked, lag_of, may_ask, reason
 from tideline.stream.contents import keep_topics
@@ -78,7 +81,7 @@ class World:
     def __init__(self, folder, monkeypatch):
         self.folder, self.now = folder, 0.0
         self.log = {}
-        self.heads, self.incidents = {}, {}
+        self.heads, self.incidents, self.others = {}, {}, {}
         self.asked, self.read = [], []
         self.away, self.closed = set(), []
         self.open, self.young = {}, {}
@@ -123,9 +126,10 @@ class World:
                 raise ServiceAway("the ledger is away")
             at = self.heads.get(stream.stream)
             known = head() if at is None else head(position(at, topic=stream.stream))
-            incidents = self.incidents.get(stream.stream, ())
-            control = SimpleNamespace(incidents=incidents)
-            return SimpleNamespace(head=known, open_incidents=incidents, control=control)
+            mine = self.incidents.get(stream.stream, ())
+            found = LedgerState(1, Control("ledger", stream.stream, incidents=mine), known)
+            others = self.others.get(stream.stream, ())
+            return replace(found, decoding=Decoding(incidents=others))
 
         return SimpleNamespace(read=read, read_since=read)
 
@@ -185,9 +189,19 @@ def test_a_stream_that_would_halt_is_not_started(world):
     world.stream("a")
     world.stream("b", more="on_incident: proceed\n")
     world.log = {"a": 500, "b": 500}
-    world.incidents = {n: (SimpleNamespace(is_decided=False),) for n in "ab"}
+    finding = Finding("cluster_changed", "", "")
+    waits = SimpleNamespace(is_decided=False, finding=finding)
+    world.incidents = dict.fromkeys("ab", (waits,))
     assert set(world.poll()) == {"b"}
-    world.incidents["a"] = (SimpleNamespace(is_decided=True),)
+    world.incidents["a"] = (SimpleNamespace(is_decided=True, finding=finding),)
+    assert set(world.poll()) == {"a"}
+
+
+def test_what_halts_no_landing_bars_no_run(world):
+    """Records that cannot be decoded wait in the raw table; those in Kafka do not wait for ever."""
+    world.stream("a")
+    world.log = {"a": 500}
+    world.others["a"] = (SimpleNamespace(is_decided=False),)
     assert set(world.poll()) == {"a"}
 
 
@@ -195,7 +209,7 @@ def test_what_an_incident_bars_is_no_lag(world):
     """A run would leave it unread, and be asked for again as soon as it had ended."""
     world.stream("a", more="on_incident: proceed\n")
     world.log["a"], world.heads["a"] = 500, 0
-    bars = SimpleNamespace(concerns=lambda place: place == ("a", 0))
+    bars = Finding("retention_loss", "", "", topic="a", partition=0)
     world.incidents["a"] = (SimpleNamespace(is_decided=False, finding=bars),)
     assert world.poll() == {}
     world.incidents["a"] = (SimpleNamespace(is_decided=True, finding=bars),)

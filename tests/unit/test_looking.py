@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 
@@ -24,14 +25,15 @@ from tideline.model.current import BucketState, Folding, Layout
 from tideline.model.decoding import Decoding
 from tideline.model.erasing import Erasing
 from tideline.model.head import Headroom, KnownCommit
+from tideline.model.incident import Finding, Incident
 from tideline.model.observation import Gap, PartitionObservation, TopicObservation
 from tideline.model.offsets import Beginning, OffsetRange, PartitionIdentity, TopicPartition
 from tideline.model.places import Places
 from tideline.model.plan import VerifiedRange
 from tideline.model.run import RunRecord, TableCommit
 from tideline.model.status import CurrentStatus
-from tideline.page.bands import standings
 from tideline.rules.positions import mark_named
+from tideline.rules.standing import standings
 from tideline.rules.status import doubt, explain, summarize
 from tideline.stream.landing import Kafka
 
@@ -260,6 +262,26 @@ def test_records_that_are_gone_before_they_were_read_are_told():
         stand = standings(known, expired, "read_committed")
         found = summarize("orders", known, DECODED, Folding(), (), stand, why, NOW)
         assert (found.headroom_seconds, found.headroom_estimated) == (0, False)
+
+
+@pytest.mark.parametrize(
+    ("found", "cause", "place"),
+    [
+        (topic(seen(130, 150)), "retention_loss", 0),
+        (topic(seen(0, 50)), "truncation", 0),
+        (topic(seen(0, 100), topic_id=OTHER_ID), "topic_recreated", None),
+    ],
+)
+def test_what_an_open_incident_says_is_not_told_again(found, cause, place):
+    """A run has checked it: "the next run will check" would be wrong."""
+    state, log = head(position(100)), observation(found)
+    stand = standings(state, log, "read_committed")
+    doubted = partial(doubt, ["orders"], state, stand, log, is_newer=True)
+    assert doubted()
+    finding = Finding(cause, "", "", "orders", ID, place)
+    assert doubted(incidents=[Incident("incident-1", "one", NOW, finding)]) is None
+    elsewhere = replace(finding, partition=7)
+    assert doubted(incidents=[Incident("incident-1", "one", NOW, elsewhere)]) == doubted()
 
 
 def test_headroom_is_estimated_where_no_run_has_measured_it():

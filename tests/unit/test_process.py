@@ -40,6 +40,43 @@ def test_a_command_that_leaves_by_itself(leaving, status, said):
     assert (done.returncode, done.stderr) == (status, said)
 
 
+INTERRUPTED = "interrupted: no work is lost. Run the same command again\n"
+
+
+def test_an_interrupt_while_a_command_is_imported_shows_no_code():
+    """Its longest part, for most commands."""
+    program = (
+        "import sys\n"
+        "class Finder:\n"
+        "    def find_spec(*_): raise KeyboardInterrupt\n"
+        "from tideline.__main__ import run\n"
+        "sys.meta_path.insert(0, Finder)\n"
+        "run()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=ENV,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", INTERRUPTED)
+
+
+@pytest.mark.parametrize("where", ["build_parser", "_log_to_stderr", "Output.tell"])
+def test_an_interrupt_before_a_command_begins_or_while_it_ends_shows_no_code(where):
+    """The last one is a second interrupt, while the first is told."""
+    program = (
+        "\ndef stop(*_): raise KeyboardInterrupt\n"
+        f"cli.file_in = cli.{where} = stop\n"
+        "sys.argv = ['tideline', 'plan', '/']\n"
+        "run()"
+    )
+    done = ended(program)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", INTERRUPTED)
+
+
 def test_the_interpreter_is_not_taken_apart():
     """A thread that is left keeps nobody waiting, and changes no status."""
     program = (

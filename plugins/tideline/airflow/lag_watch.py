@@ -233,7 +233,7 @@ class LagWatch:
         _, ledger, state = known  # the head may have moved since
         state = ledger.read_since(state)
         self._ledgers[stream.stream] = (stream, ledger, state)
-        undecided = [i for i in state.control.incidents if not i.is_decided]
+        undecided = [i for i in state.live_incidents() if not i.is_decided]
         lag, why = self._lag(stream, state, ends, topics, blocked_by(undecided, state.head))
         positions, now = positions_of(state.head), self._clock()
         before = self._asked.get(stream.stream)
@@ -303,8 +303,12 @@ def _meant(stream: Stream, there: Collection[str]) -> Collection[str]:
 
 
 def _halts(stream: Stream, state: LedgerState) -> bool:
-    """Whether a run would halt: it would only fail, and every alert with it."""
-    return stream.on_incident == "halt" and any(not i.is_decided for i in state.open_incidents)
+    """Whether a run would land nothing: it would only fail, and every alert with it.
+
+    What halts decoding or fold, or a backfill, halts no landing.
+    """
+    standing = (*state.live_incidents(), *state.incidents_of_table())
+    return stream.on_incident == "halt" and any(not i.is_decided for i in standing)
 
 
 def _now() -> str:

@@ -48,7 +48,6 @@ from tideline.model.verdicts import VERDICTS
 from tideline.model.wording import duration_text, first_few, how_many, size_text
 from tideline.operations import reading
 from tideline.operations.deciding import closed_line, decide, not_open
-from tideline.page.bands import standings
 from tideline.rules.advance import MOST_MEASURED
 from tideline.rules.audit import CurrentAudit, TypedAudit
 from tideline.rules.incidents import (
@@ -59,6 +58,7 @@ from tideline.rules.incidents import (
     where_to_read,
 )
 from tideline.rules.positions import mark_followed
+from tideline.rules.standing import standings
 from tideline.rules.status import doubt, summarize
 from tideline.stream.files import contents_in, files_in, read_stream, streams_folder
 from tideline.stream.stream import Stream
@@ -158,12 +158,13 @@ def _status(
 ) -> Status:
     head = mark_followed(state.head, stream.kafka)
     found = standings(head, observation, stream.kafka.isolation_level, estimated)
-    if observation is not None:
-        problem = doubt(stream.kafka.topics, head, found, observation, is_newer=True)
-    decoding, folding = state.decoding, state.folding
     incidents = state.open_incidents
-    known = (decoding, folding, incidents, found, problem, now, state.erasing)
-    return summarize(stream.stream, head, *known, is_typed=stream.decode is not None)
+    if observation is not None:
+        known = (stream.kafka.topics, head, found, observation)
+        problem = doubt(*known, is_newer=True, incidents=incidents)
+    decoding, folding = state.decoding, state.folding
+    facts = (decoding, folding, incidents, found, problem, now, state.erasing)
+    return summarize(stream.stream, head, *facts, is_typed=stream.decode is not None)
 
 
 def _shown(found: Sequence[Status], now: datetime) -> list[str | Table]:

@@ -317,6 +317,8 @@ def _decoded(run: RunContext, plan: DecodePlan) -> tuple[TypedAttempt, DecodeRes
         if not result.asks_again:
             return attempt, result
         attempt.discard(run)
+        new = sum(map(len, (*result.new_ids.values(), *result.new_schemas.values())))
+        log.info("decoding once more, with %s that records brought", how_many(new, "new schema"))
         parts = parts_with(run, plan, result.new_ids, result.new_schemas, sizes)
         plan = replace(plan, parts=parts)
     attempt = begin_typed_attempt(run, plan)
@@ -339,7 +341,7 @@ def refuse_burying(run: RunContext, attempt: TypedAttempt, result: DecodeResult)
         return  # they are in quarantine already
     rules = {name for name, rule in plan.rules.items() if rule.on_fail == "halt"}
     failed = {name: n for name, n in result.failed.items() if n and name in rules}
-    if result.halting and not is_settled(run, "expectation_failed", plan, failed):
+    if result.halting and not is_settled(run, "expectation_failed", plan.ranges, failed):
         _halt(
             run,
             attempt,
@@ -356,7 +358,8 @@ def refuse_burying(run: RunContext, attempt: TypedAttempt, result: DecodeResult)
         bad = result.bad_of_types - result.classes.get(NO_CHANGE, 0) - result.halting
         shares.append((share_of_quarantine(read, bad), bad, read, " of its types"))
     share, buried, asked, whose = max(shares)
-    if share > plan.max_share and not is_settled(run, "quarantine_share", plan, result.classes):
+    is_settled_share = is_settled(run, "quarantine_share", plan.ranges, result.classes)
+    if share > plan.max_share and not is_settled_share:
         _halt(
             run,
             attempt,

@@ -6,6 +6,7 @@ A stream file that names fields or columns which are not there is refused here.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -15,7 +16,7 @@ from tideline.decoding.schemas.changes import Merged
 from tideline.decoding.schemas.envelope import in_row, of_row
 from tideline.decoding.schemas.json_schema import SCHEMALESS
 from tideline.decoding.schemas.merging import Protobuf, paths_of, reader_schema
-from tideline.decoding.tables import goes_to_quarantine, halted
+from tideline.decoding.tables import halted, is_settled
 from tideline.errors import BadInput
 from tideline.landing.context import RunContext, log
 from tideline.model.decoding import (
@@ -33,7 +34,7 @@ from tideline.model.decoding import (
     WriterSchema,
     context_of,
 )
-from tideline.model.incident import Finding
+from tideline.model.incident import Finding, decided
 from tideline.model.wording import first_few, said_by_system
 from tideline.registry.port import RegistryPort, SchemaUnreadable
 from tideline.registry.protobuf_files import compiled_protobuf, imported_files
@@ -370,7 +371,7 @@ def _with_ids(
                 writers.append(found)
     note(run, (w for w in writers if not _is_noted(w, noted.get(w.schema_id))))
     if may_halt and unknown and _decode(run).on_schema.unknown_id == "halt":
-        halt(run, part, [f"the registry does not know the ids {sorted(unknown)}"])
+        halt(run, part, [f"the registry does not know the id {n}" for n in sorted(unknown)])
     if may_halt and unreadable and _decode(run).on_schema.unknown_id == "halt":
         halt(run, part, [f"schema {n}: {reason}" for n, reason in sorted(unreadable.items())])
     known_now = replace(
@@ -527,17 +528,32 @@ def _read(
     return merged, plain
 
 
+_WIDE = re.compile(r"^\d+ (?=new fields at a time)")
+"""How many is no part of a name: each new schema would be asked about anew."""
+
+
 def halt(run: RunContext, part: PartPlan, reasons: Iterable[str]) -> None:
-    """Halt, unless a person has decided that such records go into quarantine.
+    """Halt, unless a person has decided that records of all these schemas go into quarantine.
 
     Raises:
-        DecodingHalted: Nobody has.
+        DecodingHalted: Nobody has, or of other schemas only.
     """
-    if goes_to_quarantine(run, "schema_changed") is None:
-        expected = f"schemas of {part.subject or 'the schema file'} that fit the typed table"
-        whose = part.part if part.type in ("", OTHER_TYPES) else part.type
-        actual = f"{whose}: {'; '.join(reasons)}"
-        raise halted(run, Finding(kind="schema_changed", expected=expected, actual=actual))
+    whose = part.part if part.type in ("", OTHER_TYPES) else part.type
+    said = tuple(reasons)
+    names = {f"{whose}: {_WIDE.sub('', reason)}" for reason in said}
+    if is_settled(run, "schema_changed", (), names):
+        return
+    # What is decided already is decided together with this: no run has carried it out.
+    before = decided(run.ledger.read().decoding.incidents, "schema_changed", "quarantine")
+    known = () if before is None else before.finding.names
+    beside = f"; beside what is decided: {'; '.join(known)}" if known else ""
+    finding = Finding(
+        kind="schema_changed",
+        expected=f"schemas of {part.subject or 'the schema file'} that fit the typed table",
+        actual=f"{whose}: {'; '.join(said)}{beside}",
+        names=tuple(sorted(names | {*known})),
+    )
+    raise halted(run, finding)
 
 
 def note(run: RunContext, schemas: Iterable[WriterSchema]) -> None:

@@ -73,11 +73,12 @@ def to_decode(head: Head, decoding: Decoding, most: int) -> tuple[CoordinateRang
     return tuple(found)
 
 
-def decided(decoding: Decoding) -> Incident | None:
-    """The open incident whose bad records go into quarantine, by a decision about its ranges."""
+def decided(decoding: Decoding, ranges: Iterable[CoordinateRange]) -> Incident | None:
+    """The open incident of some of these whose bad records go into quarantine, by a decision."""
+    wanted = Places.of(ranges)
     for incident in decoding.incidents:
         choice = incident.decision.choice if incident.decision is not None else None
-        if choice == "quarantine" and incident.finding.ranges:
+        if choice == "quarantine" and Places.of(incident.finding.ranges) & wanted:
             return incident
     return None
 
@@ -86,8 +87,9 @@ def of_decision(
     ranges: Iterable[CoordinateRange], decoding: Decoding
 ) -> tuple[tuple[CoordinateRange, ...], tuple[CoordinateRange, ...]]:
     """The parts of ranges that a decision is about, and the others."""
-    incident = decided(decoding)
-    return apart(ranges, incident.finding.ranges if incident is not None else ())
+    pieces = tuple(ranges)
+    incident = decided(decoding, pieces)
+    return apart(pieces, incident.finding.ranges if incident is not None else ())
 
 
 def apart(

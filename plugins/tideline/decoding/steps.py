@@ -37,7 +37,7 @@ from tideline.ledger.state import LedgerState
 from tideline.model.decoding import DecodePlan, DecodeRecord, EventDate, PartPlan, TypePlan
 from tideline.model.maintenance import DERIVED, kind_of
 from tideline.model.offsets import CoordinateRange
-from tideline.model.wording import first_few
+from tideline.model.wording import first_few, how_many
 from tideline.stream.decoding import Decode
 from tideline.stream.stream import tables_of
 
@@ -88,13 +88,12 @@ def finish_decided(run: RunContext) -> None:
         DecodingHalted: It fails something else now.
     """
     state = run.ledger.read()
-    incident = decided(state.decoding)
+    left = to_decode(state.head, state.decoding, sys.maxsize)
+    incident = decided(state.decoding, left)
     halted_in = incident.run_id if incident is not None else run.run_id
     if halted_in == run.run_id or run.ledger.find_decoding(halted_in) is not None:
         return
-    ranges, _ = of_decision(to_decode(state.head, state.decoding, sys.maxsize), state.decoding)
-    if not ranges:
-        return
+    ranges, _ = of_decision(left, state.decoding)
     log.info("carrying out the decision about run %s", halted_in)
     plan_id = decode_plan_id(state.control.ledger_id, run.stream.stream, halted_in)
     plan = replace(new_plan(run, state, ranges), plan_id=plan_id, run_id=halted_in)
@@ -267,7 +266,10 @@ def decode_rows(run: RunContext, *, only_removals: bool = False) -> DecodeRecord
         if not only_removals and run.ledger.read().decoding.open is None:
             finish_decided(run)
         plan = plan_decoding(run, run.ledger.read(), only_removals=only_removals)
-        return None if plan is None else execute(run, plan)
+        if plan is None:
+            return None
+        log.info("to decode: %s", how_many(sum(len(r.offsets) for r in plan.ranges), "offset"))
+        return execute(run, plan)
 
 
 def _has_nothing(run: RunContext) -> bool:

@@ -17,7 +17,7 @@ from tideline.landing.table_commit import create_table
 from tideline.ledger.state import LedgerState
 from tideline.model.decoding import QUARANTINE, DecodePlan, Decoding
 from tideline.model.head import KnownCommit
-from tideline.model.incident import Finding, Incident, decided
+from tideline.model.incident import Finding
 from tideline.model.observation import TableObservation
 from tideline.model.offsets import CoordinateRange
 from tideline.model.places import NOWHERE, Places
@@ -229,20 +229,24 @@ def halted(run: RunContext, finding: Finding) -> DecodingHalted:
     )
 
 
-def goes_to_quarantine(run: RunContext, kind: FindingClass) -> Incident | None:
-    """The open incident of that class whose decision is `quarantine`; None if there is none."""
-    return decided(run.ledger.read().decoding.incidents, kind, "quarantine")
-
-
 def is_settled(
-    run: RunContext, kind: FindingClass, plan: DecodePlan, names: Collection[str]
+    run: RunContext,
+    kind: FindingClass,
+    ranges: Iterable[CoordinateRange],
+    names: Collection[str],
 ) -> bool:
-    """Whether somebody has decided for quarantine, of all that a plan decodes and has found.
+    """Whether somebody has decided for quarantine, of all that is decoded and was found.
 
     Args:
-        kind: What it has found.
-        plan: Its ranges are what it decodes.
-        names: The rules that fail, or the error classes.
+        kind: What was found.
+        ranges: What is decoded; none where that says nothing, as of schemas.
+        names: The rules that fail, the error classes, or what is wrong with schemas.
     """
-    incident = goes_to_quarantine(run, kind)
-    return incident is not None and settles(incident.finding, plan.ranges, names)
+    pieces = tuple(ranges)
+    return any(
+        i.finding.kind == kind
+        and i.decision is not None
+        and i.decision.choice == "quarantine"
+        and settles(i.finding, pieces, names)
+        for i in run.ledger.read().decoding.incidents
+    )

@@ -21,6 +21,7 @@ from tideline.model.wording import first_few, how_many
 from tideline.rules.audit import TypedAudit, audit_typed, without_row
 from tideline.rules.maintenance import still_expired
 from tideline.table.port import TablePort
+from tideline.table.scans import valueless
 
 _TRIES = 5
 
@@ -46,7 +47,7 @@ def typed_against_raw(run: RunContext) -> TypedAudit | None:
             chain.from_iterable(t.stored() for t in run.typed.by_type.values()),
             run.typed.quarantine.stored(),
             dropped_tombstones=(
-                run.table.valueless(ranges, version)
+                valueless(run.table, ranges, version)
                 if run.stream.decode.tombstones == "drop" and version is not None
                 else None
             ),
@@ -90,7 +91,7 @@ def refuse_lacking(
         left &= places_of(landed)
         if left and run.stream.decode.tombstones == "drop":
             assert raw.version is not None
-            left = without_row(left, run.table.valueless(left.ranges(), raw.version))
+            left = without_row(left, valueless(run.table, left.ranges(), raw.version))
     left = _rest(left, run.typed.quarantine, None, there)
     if left:
         left = without_row(left, let_go(run, state))
@@ -178,7 +179,7 @@ def _close(
     open_now = state.decoding.open
     if open_now is None or open_now.plan != done.plan:
         return state  # by this very call, whose answer was lost, or by another attempt
-    resumed = state.with_decoding_resumed(f"run {done.plan.run_id} has decoded", now())
+    resumed = state.with_decoding_resumed(done.plan, now(), was_decoded=was_decoded)
     decoding = closed(resumed.decoding, done, was_decoded=was_decoded)
     decoding = replace(decoding, token=token, in_quarantine=held)
     folding = state.folding.having_decoded(done.plan.ranges)

@@ -32,6 +32,16 @@ from tideline.model.offsets import (
     subtract,
 )
 from tideline.model.wording import first_few
+from tideline.table.scans import (
+    behind_newest,
+    below,
+    earliest_from,
+    first_since,
+    has_other,
+    last_before,
+    newest_marked,
+    quarantined,
+)
 
 _CREATE_TIME = 0
 """As Kafka's clients write it: the producer's time."""
@@ -105,7 +115,7 @@ def find_ghosts(run: RunContext) -> Ghosts:
             " snapshot began, so nobody knows which records belong to which. Nothing was swept."
             " Next: let the connector take another snapshot"
         )
-    if len(floors) > 1 and run.table.has_other("timestamp_type", _CREATE_TIME):
+    if len(floors) > 1 and has_other(run.table, "timestamp_type", _CREATE_TIME):
         raise BadInput(
             f"stream {name}: its records have the brokers' times (message.timestamp.type:"
             " LogAppendTime), which do not order those of several partitions: where the snapshot"
@@ -117,7 +127,7 @@ def find_ghosts(run: RunContext) -> Ghosts:
             " gone. Nothing was swept"
         )
     older = {*plan.eras} - {topic_id}  # later ones have no row yet
-    rows, first = table_of(run).below(floors, sorted(older), plan.layout.key, SHOWN)
+    rows, first = below(table_of(run), floors, sorted(older), plan.layout.key, SHOWN)
     keys = ({n: None if v is None else str(v) for n, v in key.items()} for key in first)
     return Ghosts(snapshot.began, snapshot.ended, floors, rows, tuple(keys))
 
@@ -169,17 +179,17 @@ def _snapshot(run: RunContext, topic_id: str) -> _Snapshot:
         BadInput: None is decoded, or its first record is not: where it began, nobody knows.
     """
     table, name = run.source, run.stream.stream
-    ended = table.newest_marked(topic_id, "snapshot", _LAST, None)
+    ended = newest_marked(table, topic_id, "snapshot", _LAST, None)
     if ended is None:
         raise BadInput(
             f"stream {name}: no whole snapshot is decoded: no record has the mark"
             f" {' or '.join(_LAST)}"
         )
-    began = table.newest_marked(topic_id, "snapshot", _FIRST, ended)
-    earlier = table.newest_marked(topic_id, "snapshot", _LAST, ended - _TICK)
+    began = newest_marked(table, topic_id, "snapshot", _FIRST, ended)
+    earlier = newest_marked(table, topic_id, "snapshot", _LAST, ended - _TICK)
     if began is None or (earlier is not None and began <= earlier):
         # of one row there is the last record only
-        others = table.newest_marked(topic_id, "snapshot", ("true", *_FIRST), ended)
+        others = newest_marked(table, topic_id, "snapshot", ("true", *_FIRST), ended)
         if others is not None and (earlier is None or others > earlier):
             raise BadInput(
                 f"stream {name}: the first record of the snapshot that ended at"
@@ -187,7 +197,7 @@ def _snapshot(run: RunContext, topic_id: str) -> _Snapshot:
                 " was swept. Next: tideline redrive, if it is in quarantine; or another snapshot"
             )
         began = ended
-    before = table.newest_marked(topic_id, "snapshot", _LAST, began - _TICK)
+    before = newest_marked(table, topic_id, "snapshot", _LAST, began - _TICK)
     return _Snapshot(began, ended, before)
 
 
@@ -202,8 +212,8 @@ def _floors(
     """
     table, covered = run.source, run.ledger.read().decoding.coverage
     ends = [i.at(covered[i][-1].end_offset) for i in logs]
-    marked = _lowest(ends, table.first_since(snapshot.before, "snapshot", _WHOLE))
-    earliest = table.earliest_from(marked)
+    marked = _lowest(ends, first_since(table, snapshot.before, "snapshot", _WHOLE))
+    earliest = earliest_from(table, marked)
     if (before := snapshot.before) is not None and (why := _went_back(run, before, earliest)):
         raise BadInput(
             f"stream {run.stream.stream}: a record that came after the snapshot began {why}, and"
@@ -214,7 +224,7 @@ def _floors(
     began = min(snapshot.began, earliest or snapshot.began)
     if len(marked) < len(ends):  # the others are told by times alone
         began = max(began - _STEP, began - _STEP if before is None else before + _TICK)
-    since = _lowest(ends, table.first_since(began))
+    since = _lowest(ends, first_since(table, began))
     lowest = {(p.topic_id, p.partition): p for p in ends}
     for found in (*marked, *since):
         known = lowest[found.topic_id, found.partition]
@@ -231,7 +241,7 @@ def _went_back(run: RunContext, before: datetime, earliest: datetime | None) -> 
     """
     if earliest is not None and earliest <= before:
         return f"has Kafka's time {earliest:%Y-%m-%d %H:%M:%S}"
-    for log in run.source.behind_newest(before, "snapshot", _WHOLE):
+    for log in behind_newest(run.source, before, "snapshot", _WHOLE):
         return f"may be of partition {log.partition}, where times of a snapshot go back"
     return None
 
@@ -267,7 +277,7 @@ def _unread(run: RunContext, floors: tuple[Floor, ...], ended: datetime) -> str 
     reached = {p.partition: p.next_offset for p in head.positions if p.topic_id == topic_id}
     places = [TopicPartition(name, p.partition) for p in topic.partitions]
     firsts = run.kafka.offsets_at(ended + _STEP, places)
-    decoded = run.source.first_since(ended + _STEP)
+    decoded = first_since(run.source, ended + _STEP)
     later = {log.partition for log in decoded if log.topic_id == topic_id}
     for place, seen in zip(places, topic.partitions, strict=True):
         if not seen.answered:
@@ -293,9 +303,9 @@ def _not_read(run: RunContext, floors: tuple[Floor, ...], began: datetime) -> st
     """
     state = run.ledger.read()
     assert run.typed is not None
-    older = run.source.last_before(began - _STEP)
+    older = last_before(run.source, began - _STEP)
     covered, lost = state.decoding.coverage, state.head.accepted_loss
-    quarantined = run.typed.quarantine.quarantined((), None)
+    bad = quarantined(run.typed.quarantine, (), None)
     gone = let_go(run, state)
     above = [
         (floor, log, max(landed[0].start_offset, min(older.get(log, -1) + 1, floor.offset)))
@@ -307,7 +317,7 @@ def _not_read(run: RunContext, floors: tuple[Floor, ...], began: datetime) -> st
     for floor, place, start in above:
         end = state.head.coverage[place][-1].end_offset
         whole = [OffsetRange(start, end)] if end > start else []
-        set_aside = [r.offsets for r in quarantined if r.identity == place]
+        set_aside = [r.offsets for r in bad if r.identity == place]
         for what, found in (
             ("is not decoded", subtract(whole, covered[place])),
             ("was lost", intersect(whole, lost[place])),

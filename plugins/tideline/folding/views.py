@@ -388,10 +388,17 @@ filled AS (
     def _is_before(self, one: str, other: str) -> str:
         """Whether a row is before another one, column by column."""
         found = "FALSE"
-        for name in map(self.dialect.name, reversed(self._place())):
-            less, same = f"{one}.{name} < {other}.{name}", f"{one}.{name} = {other}.{name}"
-            found = f"({less} OR ({same} AND {found}))"
+        for name in reversed(self._place()):
+            mine, its = (self._ordering(name, f"{row}.") for row in (one, other))
+            found = f"({mine} < {its} OR ({mine} = {its} AND {found}))"
         return found
+
+    def _ordering(self, name: str, row: str = "") -> str:
+        """A column of the order, as the fold has it; a record without a time is before others."""
+        column = f"{row}{self.dialect.name(name)}"
+        if name != "timestamp":
+            return column
+        return f"coalesce({column}, {self.dialect.instant} '0001-01-01 00:00:00+00:00')"
 
     @property
     def _truncates(self) -> bool:
@@ -437,7 +444,7 @@ filled AS (
 
     def _ascending(self) -> str:
         """Of one place the table's row is the later: a fold may have made it of that change."""
-        return self._names((*self._place(), _STANDS))
+        return ", ".join(map(self._ordering, (*self._place(), _STANDS)))
 
     def _descending(self) -> str:
-        return ", ".join(f"{self.dialect.name(n)} DESC" for n in (*self._place(), _STANDS))
+        return ", ".join(f"{self._ordering(n)} DESC" for n in (*self._place(), _STANDS))

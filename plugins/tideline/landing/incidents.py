@@ -41,10 +41,11 @@ def open_incidents(
     reach("halt:opening")
     opened = run.ledger.update(lambda s: s.with_incidents(dated, run.run_id, now(), plan))
     reach("halt:opened")
-    for overtaken in state.incidents_of_table():
-        if overtaken.decision is not None and not opened.open_incident(overtaken.incident_id):
-            log.warning("%s: the table has changed since: nobody decided that", overtaken)
     keys = {incident_key(f) for f in dated}
+    for overtaken in state.control.incidents:
+        is_left = not opened.open_incident(overtaken.incident_id)
+        if overtaken.decision is not None and overtaken.key in keys and is_left:
+            log.warning("%s: it has changed since: nobody decided that", overtaken)
     return tuple(i for i in opened.control.incidents if i.key in keys)
 
 

@@ -116,7 +116,8 @@ def _made(
     if made is None or made.token != change.token:
         return None
     rows = f"{how_many(made.rows, 'row')}, " if made.rows else ""  # what it wrote, not took out
-    log.info("committed %s: %stable version %d", change.commit_id, rows, made.version)
+    told = (change.commit_id, rows, target.uri, made.version)
+    log.info("committed %s: %stable %s version %d", *told)
     return made
 
 

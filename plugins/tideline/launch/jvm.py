@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import logging
 import lzma
 import os
 import sys
@@ -325,4 +326,5 @@ def prepare_archives(stores: Iterable[StoreKind] = ()) -> None:
 
 
 if __name__ == "__main__":
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(message)s")
     prepare_archives()

@@ -13,12 +13,13 @@ from datetime import datetime, timedelta
 
 from tideline.errors import StreamBusy
 from tideline.model.current import Folding, FoldRecord, all_below
-from tideline.model.decoding import DecodeRecord, Decoding, WriterSchema
+from tideline.model.decoding import DecodePlan, DecodeRecord, Decoding, WriterSchema
 from tideline.model.erasing import Erasing, Erasure, ToldErasure
 from tideline.model.head import Head, KnownCommit
 from tideline.model.incident import Decision, Finding, Incident, UnverifiedRows, incident_key
 from tideline.model.maintenance import ExpiredRows
 from tideline.model.offsets import CoordinateRange, PlannedRange, intersect
+from tideline.model.places import Places
 from tideline.model.plan import BatchPlan
 from tideline.model.request import ResolvedTimestamp
 from tideline.model.run import Rewind, RunRecord
@@ -359,8 +360,9 @@ class LedgerState:
     ) -> LedgerState:
         """Open an incident per finding; one that is open already learns what is at stake now.
 
-        A table that changed once more is another incident: whoever decided, or is about to, has
-        seen the first change only (R9).
+        A table that changed once more is another incident, and so is another cluster, another
+        topic id, a topic that came or went, or a log that was cut below: whoever decided, or is
+        about to, has seen the first change only (R9).
 
         A plan is the landed one whose ranges the findings put in doubt, if there is one.
         """
@@ -370,13 +372,17 @@ class LedgerState:
         for finding in findings:
             known = incidents.get(incident_key(finding))
             unverified = () if plan is None else _in_scope(plan, finding)
-            if known is not None and _is_another_change(known.finding, finding):
-                outcome = f"the table has changed again: incident-{opened + 1}"
-                overtaken.append(incidents.pop(known.key).closed(outcome, now))
+            doubted, is_table = tuple[UnverifiedRows, ...](), finding.kind == "table_changed"
+            before = known or incidents.get(incident_key(finding.instead))
+            is_free = before is not None and (is_table or not before.removing)
+            if before is not None and is_free and finding.is_beyond(before.finding):
+                what, doubted = ("the table", ()) if is_table else (finding.place, before.plans)
+                outcome = f"{what} has changed again: incident-{opened + 1}"
+                overtaken.append(incidents.pop(before.key).closed(outcome, now))
                 known = None
             if known is None:
                 opened += 1
-                known = Incident(f"incident-{opened}", run_id, now, finding)
+                known = Incident(f"incident-{opened}", run_id, now, finding).of(*doubted)
             if unverified and plan is not None:
                 newest = UnverifiedRows(plan.plan_id, plan.run_id, unverified)
                 known = known.of(*known.beside(plan.plan_id), newest)
@@ -476,19 +482,40 @@ class LedgerState:
         """The state with an incident counted, and the open ones with it, the newest last."""
         opened = self.control.incidents_opened + 1
         incident = Incident(f"incident-{opened}", run_id, now, finding)
-        same = [i for i in known if i.finding.kind == finding.kind]
+        same = [i for i in known if i.finding.is_found_again(finding)]
         others = tuple(i for i in known if i not in same)
         ended = [i.closed(f"found again as {incident.incident_id}", now) for i in same]
         after = self._control(incidents_opened=opened)
         after = replace(after, closed_incidents=(*self.closed_incidents, *ended))
         return after, (*others, incident)
 
-    def with_decoding_resumed(self, outcome: str, now: datetime) -> LedgerState:
-        """Close what halted the decoding: its decisions are carried out, or it found nothing."""
-        ended = [i.closed(outcome, now) for i in self.decoding.incidents]
+    def with_decoding_resumed(
+        self, plan: DecodePlan, now: datetime, *, was_decoded: bool = False
+    ) -> LedgerState:
+        """Close what halted the decoding: its decisions are carried out, or it found nothing.
+
+        What is about records that the plan has not decoded stays, with its decision.
+
+        Args:
+            plan: It is decoded.
+            was_decoded: Whether its run had decoded it before.
+        """
+        is_judged = bool(plan.ranges) and (plan.is_again or not (plan.redrives or was_decoded))
+        kept, ended = list[Incident](), list[Incident]()
+        for incident in self.decoding.incidents:
+            about = Places.of(incident.finding.ranges)
+            left = (about & self.head.coverage) - Places.of(plan.ranges)
+            if incident.decision is not None and incident.decision.choice == "retry":
+                left -= self.decoding.coverage  # whoever has asked for it once more may ask again
+            if left:
+                kept.append(incident.about(left.ranges(self.head.topic_names)))
+            elif not about and not is_judged:  # nobody has looked at the schemas of new records
+                kept.append(incident)
+            else:
+                ended.append(incident.closed(f"run {plan.run_id} has decoded", now))
         return replace(
             self,
-            decoding=replace(self.decoding, incidents=()),
+            decoding=replace(self.decoding, incidents=tuple(kept)),
             closed_incidents=(*self.closed_incidents, *ended),
         )
 
@@ -510,10 +537,6 @@ class LedgerState:
 
     def _control(self, **changes: object) -> LedgerState:
         return replace(self, control=replace(self.control, **changes))  # type: ignore[arg-type]
-
-
-def _is_another_change(known: Finding, finding: Finding) -> bool:
-    return finding.kind == "table_changed" and finding.shown != known.shown
 
 
 def _in_scope(plan: BatchPlan, finding: Finding) -> tuple[PlannedRange, ...]:

@@ -361,7 +361,7 @@ class FoldRecord:
         before_version: The current table's version that it was made of.
         table_version: Its commit; None before.
         changes: Typed rows that were folded, those without a key among them.
-        keyless: Changes whose key is null: they are in no row.
+        keyless: Changes whose key is null, but TRUNCATE: they are in no row.
         buckets: What it leaves in the buckets that it has rewritten.
         anew: Buckets among them that were folded anew.
         barrier: The last change that said that all rows are gone; None for none.

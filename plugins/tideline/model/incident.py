@@ -14,6 +14,7 @@ from typing import Literal
 
 from tideline.errors import BadInput, StreamFileError, TidelineError
 from tideline.model.offsets import CoordinateRange, Intervals, PlannedRange, TopicPartition, total
+from tideline.model.places import Places
 from tideline.model.verdicts import VERDICTS, FindingClass, valid_choices
 from tideline.model.wording import first_few, how_many
 from tideline.texts import told
@@ -53,6 +54,12 @@ class Notice:
         return f"{place}: {self.kind}: {self.text}"
 
 
+_INSTEAD: dict[FindingClass, FindingClass] = {
+    "topic_missing": "topic_recreated",
+    "topic_recreated": "topic_missing",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One difference between the ledger and the cluster or the table.
@@ -75,7 +82,8 @@ class Finding:
         table_version: Newest version of the table that the finding tells about: an approval covers
             no later one. None where it is about no version.
         ranges: Whose decoding has found it: a decision covers no other coordinates.
-        names: What was counted there, rules or error classes: a decision covers no others.
+        names: What was counted there, rules or error classes; or what is wrong with schemas: a
+            decision covers no others.
     """
 
     kind: FindingClass
@@ -99,6 +107,11 @@ class Finding:
         for name in ("expected", "actual", "detail"):  # a log, a table, a schema may tell it
             if (text := getattr(self, name)) is not None:
                 object.__setattr__(self, name, told(text, _LONGEST))
+
+    def is_found_again(self, later: Finding) -> bool:
+        """Whether a later finding takes the place of this one: about other records none does."""
+        mine, its = Places.of(self.ranges), Places.of(later.ranges)
+        return self.kind == later.kind and bool(not mine or not its or mine & its)
 
     @property
     def cause(self) -> str:
@@ -169,6 +182,21 @@ class Finding:
     def shown(self) -> tuple[object, ...]:
         """What an approval of a changed table covers; with anything else it covers nothing."""
         return (self.detail, self.actual, self.table_version)
+
+    @property
+    def instead(self) -> Finding:
+        """What may have been found before, of a topic id that is gone; else the finding itself."""
+        return replace(self, kind=_INSTEAD.get(self.kind, self.kind))
+
+    def is_beyond(self, known: Finding) -> bool:
+        """Whether it is about more than an earlier one of that place: no decision covers it."""
+        if self.kind != known.kind:
+            return True
+        if self.kind == "table_changed":
+            return self.shown != known.shown
+        if self.kind == "truncation":
+            return (self.lost_start or 0) < (known.lost_start or 0)
+        return self.kind in ("cluster_changed", "topic_recreated") and self.actual != known.actual
 
     def __str__(self) -> str:
         at_stake = f" Offsets at stake: {self.at_stake}." if self.intervals else ""
@@ -270,6 +298,10 @@ class Incident:
             unverified=newest.ranges,
             earlier=tuple(earlier),
         )
+
+    def about(self, ranges: tuple[CoordinateRange, ...]) -> Incident:
+        """The incident, about these of its records only: the others are decoded."""
+        return replace(self, finding=replace(self.finding, ranges=ranges))
 
     def beside(self, plan_id: str) -> tuple[UnverifiedRows, ...]:
         """The plans with rows in doubt, but for one."""

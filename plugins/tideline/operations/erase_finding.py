@@ -57,6 +57,7 @@ from tideline.operations.erase_history import (
 )
 from tideline.operations.former_tables import Former
 from tideline.table.port import MaintainedTablePort, TablePort
+from tideline.table.scans import rows_at
 from tideline.texts import read_regular
 
 KEYS = "TIDELINE_ERASE_KEYS"
@@ -331,7 +332,7 @@ def _bare(tables: ByRole, rows: Mapping[Place, Mapping[str, Any]], head: Head) -
     found = {place for place, row in rows.items() if row["value"] is None}
     at = ranges_of({*rows} - found, head)
     for role, column, said in _SAY_BARE if at else ():
-        each = (row for table in tables[role] for row in table.rows_at(at, (column,)))
+        each = (row for table in tables[role] for row in rows_at(table, at, (column,)))
         found |= {place_of(row) for row in each if row[column] == said}
     return found
 
@@ -436,7 +437,7 @@ def _types_of(table: TablePort) -> dict[str, str]:
 
 
 def _quarantined(tables: Sequence[TablePort]) -> dict[Place, Record]:
-    rows = (row for table in tables for row in table.rows_at(None, ("key", "value")))
+    rows = (row for table in tables for row in rows_at(table, None, ("key", "value")))
     return {place_of(row): (row["key"], row["value"]) for row in rows}
 
 
@@ -491,7 +492,7 @@ def _raw_at(
     tables: ByRole, ranges: Sequence[CoordinateRange], *columns: str
 ) -> dict[Place, Mapping[str, Any]]:
     """Rows of raw tables, those of before as well."""
-    each = (table.rows_at(ranges, columns) for table in tables["raw"] if ranges)
+    each = (rows_at(table, ranges, columns) for table in tables["raw"] if ranges)
     return {place_of(row): row for rows in each for row in rows}
 
 
@@ -517,7 +518,7 @@ def _claimed(
         return set(), {}, set()
     decoded = set[Place]() if tables["decoded"] else {*others}  # or raw keys were asked for
     for table in tables["decoded"]:
-        typed = table.rows_at(ranges_of({*others}, head), ("is_tombstone",))
+        typed = rows_at(table, ranges_of({*others}, head), ("is_tombstone",))
         decoded |= {place_of(row) for row in typed if not row["is_tombstone"]}
     shared: set[bytes | None] = {others[place] for place in decoded & {*others}}
     return {place for place, key in others.items() if key not in shared}, others, shared

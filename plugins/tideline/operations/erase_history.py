@@ -20,6 +20,7 @@ from tideline.model.decoding import UNAVAILABLE
 from tideline.model.head import Head
 from tideline.model.offsets import CoordinateRange, OffsetRange, PartitionIdentity, intersect
 from tideline.model.places import Places
+from tideline.table.scans import rows_at
 
 COORDINATES = ("topic_id", "generation", "partition", "offset")
 Place = tuple[PartitionIdentity, int]
@@ -84,7 +85,7 @@ def histories(
     others: dict[Values, set[Place]] = defaultdict(set)
     lacks = folding.deletes is not None and bool(folding.deletes.untold)
     read = (*key, *(["is_tombstone"] if lacks else []))  # such a record is of no row
-    for row in typed.rows_at(ranges_of(found, state.head), read):
+    for row in rows_at(typed, ranges_of(found, state.head), read):
         if not (lacks and row["is_tombstone"]):
             mine[tuple(row[n] for n in key)].add(place_of(row))
     keyless = sum(len(places) for values, places in mine.items() if {*values} == {None})
@@ -100,7 +101,7 @@ def histories(
     whole, decode = {place_of(row) for row in last.values()} - {*found}, run.stream.decode
     if decode is not None and decode.value.unavailable is not None:  # or it has values of before
         places = ranges_of(whole, state.head)
-        pieces = typed.rows_at(places, (UNAVAILABLE,)) if whole else ()
+        pieces = rows_at(typed, places, (UNAVAILABLE,)) if whole else ()
         whole -= {place_of(row) for row in pieces if row[UNAVAILABLE]}
 
     def stays(values: Values) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from itertools import chain
 from typing import get_args
 
@@ -14,12 +15,15 @@ from tideline.decoding.steps import CATCH_UP, finish_open, new_plan
 from tideline.decoding.tables import check_tables, raw_table
 from tideline.decoding.verifying import close_decoding
 from tideline.errors import BadInput
-from tideline.landing.context import RunContext, log
+from tideline.landing.context import RunContext, log, now
 from tideline.landing.incidents import open_and_halt
 from tideline.landing.proof import foreign_changes
-from tideline.model.decoding import AGAIN, DecodedAgain, ErrorClass, Redriven
+from tideline.ledger.state import LedgerState
+from tideline.model.decoding import AGAIN, DecodedAgain, DecodePlan, ErrorClass, Redriven
 from tideline.model.offsets import CoordinateRange
 from tideline.model.spark_job import DecodeResult
+from tideline.table.scans import quarantined
+from tideline.table.scans import since as rows_since
 
 _MOST_RANGES = 10_000
 """Of one plan; what is left is for another pass."""
@@ -57,7 +61,7 @@ def redrive(
         records = [left] if left is not None and is_own else []
         asked = sum(len(r.offsets) for record in records for r in record.plan.ranges)
         state = run.ledger.read()
-        ranges = still_landed(run.typed.quarantine.quarantined(classes, since), state.head)
+        ranges = still_landed(quarantined(run.typed.quarantine, classes, since), state.head)
         asked += sum(len(r.offsets) for r in ranges)
         for attempt, result in _decoded(run, ranges, tuple(classes) or ("all",)):
             if result.decoded.rows == 0:
@@ -105,11 +109,17 @@ def decode_again(run: RunContext, since: datetime | None = None) -> DecodedAgain
             )
             if not result.changed and not result.quarantine_changed:
                 attempt.discard(run)
+                run.ledger.update(partial(_resumed, attempt.plan))
                 continue
             refuse_burying(run, attempt, result)
             record = close_decoding(run, commit(run, attempt, result))
             done = replace(done, records=(*done.records, record))
     return done
+
+
+def _resumed(plan: DecodePlan, state: LedgerState) -> LedgerState:
+    """The state without what had halted a plan, whose rows come out the same by now."""
+    return state.with_decoding_resumed(plan, now()) if state.decoding.incidents else state
 
 
 def _refuse_changed(run: RunContext) -> None:
@@ -127,7 +137,7 @@ def _since(
 ) -> tuple[CoordinateRange, ...]:
     version = raw_table(run).version
     assert version is not None
-    found = run.table.since(ranges, version, since)
+    found = rows_since(run.table, ranges, version, since)
     return found.cut(ranges)
 
 

@@ -30,6 +30,7 @@ from tideline.page.bands import StreamView, lag_spread
 from tideline.page.pace import MOST_RUNS, build_pace
 from tideline.page.sources import PATIENCE_SECONDS, Sources, not_answered
 from tideline.rules.status import explain
+from tideline.table.scans import rows_at
 from tideline.wiring import open_tables
 
 LOGGED_IN = Depends(get_user)
@@ -135,7 +136,7 @@ async def quarantine(request: Request, stream: StreamName) -> page.Quarantine:
     def held(_: Ledger) -> page.Quarantine:
         if typed.decode is None:
             return building.build_quarantine(())
-        rows = open_tables(typed)["quarantine"].rows_at(None, building.QUARANTINED)
+        rows = rows_at(open_tables(typed)["quarantine"], None, building.QUARANTINED)
         return building.build_quarantine(rows)
 
     return await _from_history(request, stream, held, "quarantine", None)

@@ -119,6 +119,7 @@ def doubt(
     observation: Observation,
     *,
     is_newer: bool,
+    incidents: Iterable[Incident] = (),
 ) -> str | None:
     """Why an observation does not tell how a stream is doing; None if it does.
 
@@ -129,6 +130,7 @@ def doubt(
         standings: Where its partitions stand, by that head and observation.
         is_newer: Whether the head was read before the brokers were asked. If it may have moved on
             since, a log that ends below a next offset is not cut, only seen earlier.
+        incidents: The open ones: a run has looked where they are, and they say more.
     """
     if is_newer and head.positions and observation.cluster_id != head.cluster_id:
         return f"another cluster: its id was {head.cluster_id} and is {observation.cluster_id}"
@@ -140,8 +142,13 @@ def doubt(
     ]
     here = [s for s in standings if s.topic in followed and s.position is not None]
     if is_newer:
-        found += _others(followed, observation)
-        found += _cut_logs(here, head.landed)
+        told = {(i.finding.topic, i.finding.partition) for i in incidents}
+        others = {name: known for name, known in followed.items() if (name, None) not in told}
+        found += _others(others, observation)
+        found += _cut_logs(
+            (s for s in here if told.isdisjoint({(s.topic, s.partition), (s.topic, None)})),
+            head.landed,
+        )
     elif not found and not all(s.is_observed for s in here):
         found = ["the brokers were asked before the ledger's last change"]
     return first_few(found, 1, "; ") if found else None

@@ -7,7 +7,7 @@ read, but to write a file again that holds other rows, too.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
@@ -29,16 +29,14 @@ from tideline.errors import (
     UnreadableTable,
     VerificationFailed,
 )
-from tideline.model.current import COORDINATES, IS_DELETED, Floor
 from tideline.model.head import KnownCommit
 from tideline.model.observation import TableObservation
-from tideline.model.offsets import CoordinateRange, PartitionIdentity, PlaceInLog
-from tideline.model.places import NOWHERE, Places
+from tideline.model.offsets import CoordinateRange, PartitionIdentity
 from tideline.model.plan import DamagedFile, LandedRange, Stored, WrittenRows
 from tideline.model.run import TableCommit
 from tideline.model.spark_job import SparkResult
 from tideline.store.refusals import plain_text, refusal
-from tideline.table import ghosts
+from tideline.table.arrays import copies, runs
 from tideline.table.columns import (
     add_columns,
     asked_of_writers,
@@ -53,13 +51,10 @@ from tideline.table.rows import (
     Grouped,
     Reader,
     count_rows,
-    quarantined_rows,
     read_coordinates,
-    rows_at,
-    rows_since,
     rows_with,
+    scan,
     spelled,
-    valueless_rows,
 )
 from tideline.table.schema import (
     COLUMNS,
@@ -72,7 +67,7 @@ from tideline.table.schema import (
     app_id,
     delta_fields,
 )
-from tideline.table.statistics import Coordinates, DataFile, copies, runs
+from tideline.table.statistics import Coordinates, DataFile
 from tideline.table.written_files import (
     WrittenFile,
     committed_files,
@@ -266,22 +261,6 @@ class TargetTable:
             found[value] = PartitionFiles((*known.paths, unquote(file.path)), rows)
         return found
 
-    def valueless(self, ranges: Iterable[CoordinateRange], version: int) -> Places:
-        """Offsets of raw rows that have no value."""
-        table = self._open(version)
-        if table is None:
-            return NOWHERE
-        with self._reachable():
-            return valueless_rows(table, self._options, Coordinates(ranges))
-
-    def since(self, ranges: Iterable[CoordinateRange], version: int, time: datetime) -> Places:
-        """Offsets of raw rows with Kafka's time from one on."""
-        table = self._open(version)
-        if table is None:
-            return NOWHERE
-        with self._reachable():
-            return rows_since(table, self._options, Coordinates(ranges), time)
-
     def spelled(self, keys: Iterable[Mapping[str, str]]) -> list[Mapping[str, str]]:
         """Keys with each value as its column's type spells it."""
         return spelled(self._existing(), keys)
@@ -296,74 +275,18 @@ class TargetTable:
         with self._reachable():
             return rows_with(table, self._options, keys, columns)
 
-    def rows_at(
-        self, ranges: Iterable[CoordinateRange] | None, columns: Sequence[str]
-    ) -> Iterator[dict[str, Any]]:
-        """The rows at coordinates, or all of them."""
-        table = self._open(None)
+    def scan(
+        self,
+        columns: Sequence[str],
+        ranges: Iterable[CoordinateRange] | None = None,
+        version: int | None = None,
+    ) -> Iterator[pa.Table]:
+        """Some columns of the rows, a data file at a time."""
+        table = self._open(version)
         wanted = None if ranges is None else Coordinates(ranges)
         with self._reachable():
             if table is not None:
-                yield from rows_at(table, self._options, wanted, columns)
-
-    def newest_marked(
-        self, topic_id: str, column: str, texts: Collection[str], until: datetime | None
-    ) -> datetime | None:
-        """The newest Kafka's time of a topic id's rows with one of these texts in a column."""
-        with self._scanned(["topic_id", "timestamp", column]) as rows:
-            return ghosts.newest_marked(rows, topic_id, column, texts, until)
-
-    def first_since(
-        self, time: datetime | None, column: str | None = None, texts: Collection[str] = ()
-    ) -> dict[PartitionIdentity, int]:
-        """The smallest offset of each log among rows since a time."""
-        with self._scanned([*COORDINATES, *([] if column is None else [column])]) as rows:
-            return ghosts.first_since(rows, time, column, texts)
-
-    def last_before(self, time: datetime) -> dict[PartitionIdentity, int]:
-        """The largest offset of each log among rows before a Kafka's time."""
-        with self._scanned(COORDINATES) as rows:
-            return ghosts.last_before(rows, time)
-
-    def behind_newest(
-        self, until: datetime, column: str, texts: Collection[str]
-    ) -> tuple[PartitionIdentity, ...]:
-        """Logs where one of these rows stands behind the newest of them."""
-        with self._scanned([*COORDINATES, column]) as rows:
-            return ghosts.behind_newest(rows, until, column, texts)
-
-    def earliest_from(self, firsts: Sequence[PlaceInLog]) -> datetime | None:
-        """The earliest Kafka's time among the rows of some partitions from a place on."""
-        with self._scanned(COORDINATES) as rows:
-            return ghosts.earliest_from(rows, firsts)
-
-    def below(
-        self, floors: Sequence[Floor], older: Sequence[str], key: Sequence[str], most: int
-    ) -> tuple[int, list[dict[str, Any]]]:
-        """How many rows of a current table are below the floors, and the keys of the first."""
-        with self._scanned([*key, *COORDINATES, IS_DELETED]) as rows:
-            return ghosts.below(rows, floors, older, most)
-
-    def has_other(self, column: str, value: int) -> bool:
-        """Whether a row has another number in a column."""
-        with self._scanned([column]) as rows:
-            return ghosts.has_other(rows, column, value)
-
-    @contextmanager
-    def _scanned(self, columns: Sequence[str]) -> Iterator[Iterator[pa.Table]]:
-        table = self._open(None)
-        with self._reachable():
-            yield iter(()) if table is None else ghosts.scan(table, self._options, columns)
-
-    def quarantined(
-        self, classes: Collection[str], since: datetime | None
-    ) -> tuple[CoordinateRange, ...]:
-        """Where the records are that a quarantine holds."""
-        table = self._open(None)
-        if table is None:
-            return ()
-        with self._reachable():
-            return quarantined_rows(table, self._options, classes, since)
+                yield from scan(table, self._options, columns, wanted)
 
     def written(self, change: TableChange, result: SparkResult) -> WrittenRows:
         """An attempt's data files and what they hold, held against Spark's report."""

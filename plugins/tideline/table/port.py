@@ -28,12 +28,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
-from tideline.model.current import Floor
+import pyarrow as pa
+
 from tideline.model.head import KnownCommit
 from tideline.model.maintenance import FileCount, FileMerge, PlannedRows, TableFile, TableSize
 from tideline.model.observation import TableObservation
-from tideline.model.offsets import CoordinateRange, PartitionIdentity, PlaceInLog
-from tideline.model.places import Places
+from tideline.model.offsets import CoordinateRange, PartitionIdentity
 from tideline.model.plan import DamagedFile, LandedRange, Stored, WrittenRows
 from tideline.model.run import TableCommit
 from tideline.model.spark_job import SparkResult
@@ -229,81 +229,23 @@ class TablePort(Protocol):
             BadInput: A text is no value of its column's type.
         """
 
-    def rows_at(
-        self, ranges: Iterable[CoordinateRange] | None, columns: Sequence[str]
-    ) -> Iterator[dict[str, Any]]:
-        """The rows of the newest version at coordinates.
+    def scan(
+        self,
+        columns: Sequence[str],
+        ranges: Iterable[CoordinateRange] | None = None,
+        version: int | None = None,
+    ) -> Iterator[pa.Table]:
+        """Some columns of the rows, a data file at a time; `table.scans` asks its questions of it.
 
         Args:
-            ranges: None for all rows.
-            columns: What is given of each row, beside topic and coordinates.
-        """
-
-    def newest_marked(
-        self, topic_id: str, column: str, texts: Collection[str], until: datetime | None
-    ) -> datetime | None:
-        """The newest Kafka's time of a topic id's rows with one of these texts in a column.
-
-        Args:
-            until: Only times up to this one (inclusive); None for all.
+            columns: A column that a file lacks is null in its rows.
+            ranges: Only rows at these coordinates; None for all.
+            version: None for the newest.
 
         Returns:
-            UTC-aware; None if there is no such row.
+            One item per file that may hold such rows, with these columns in this order. Nothing if
+            there is no table.
         """
-
-    def first_since(
-        self, time: datetime | None, column: str | None = None, texts: Collection[str] = ()
-    ) -> dict[PartitionIdentity, int]:
-        """The smallest offset of each log among rows since a Kafka's time.
-
-        Args:
-            time: This one or a later one; with a column a later one only. None for all.
-            column, texts: Only rows with one of these texts in that column; None for all.
-        """
-
-    def last_before(self, time: datetime) -> dict[PartitionIdentity, int]:
-        """The largest offset of each log among rows before a Kafka's time.
-
-        Args:
-            time: UTC-aware; exclusive.
-        """
-
-    def behind_newest(
-        self, until: datetime, column: str, texts: Collection[str]
-    ) -> tuple[PartitionIdentity, ...]:
-        """Logs where one of these rows stands, by offset, behind the newest of them by time.
-
-        Args:
-            until: Kafka's time; rows with a later one do not count.
-            column, texts: Only rows with one of these texts in that column count.
-        """
-
-    def earliest_from(self, firsts: Sequence[PlaceInLog]) -> datetime | None:
-        """The earliest Kafka's time among the rows of some partitions from a place on.
-
-        Args:
-            firsts: The place of each partition (inclusive); at most one for each.
-
-        Returns:
-            UTC-aware; None if there is no such row.
-        """
-
-    def below(
-        self, floors: Sequence[Floor], older: Sequence[str], key: Sequence[str], most: int
-    ) -> tuple[int, list[dict[str, Any]]]:
-        """Rows of a current table that are there, and whose last change is below the floors.
-
-        Args:
-            older: Topic ids all of whose rows are below.
-            key: The key's columns.
-            most: How many keys are returned.
-
-        Returns:
-            How many there are, and the keys of the first.
-        """
-
-    def has_other(self, column: str, value: int) -> bool:
-        """Whether a row has another number in a column than that one."""
 
     def rewritten(self, change: TableChange, result: SparkResult) -> tuple[str, ...]:
         """The data files of an attempt that replace whole files, held against Spark's report.
@@ -312,39 +254,6 @@ class TablePort(Protocol):
 
         Raises:
             VerificationFailed: As `written`.
-        """
-
-    def valueless(self, ranges: Iterable[CoordinateRange], version: int) -> Places:
-        """Offsets of raw rows that have no value; reads the values of the files concerned.
-
-        Args:
-            ranges: Rows outside may be among the result.
-
-        Raises:
-            ServiceAway: The store cannot be reached, or a file is gone.
-        """
-
-    def since(self, ranges: Iterable[CoordinateRange], version: int, time: datetime) -> Places:
-        """Offsets of raw rows with Kafka's time from one on (inclusive); reads these times only.
-
-        Args:
-            ranges: Rows outside may be among the result.
-
-        Raises:
-            ServiceAway: The store cannot be reached, or a file is gone.
-        """
-
-    def quarantined(
-        self, classes: Collection[str], since: datetime | None
-    ) -> tuple[CoordinateRange, ...]:
-        """Where the records are that a quarantine holds, in its newest version.
-
-        Args:
-            classes: Only these error classes; all if empty.
-            since: Only records with Kafka's time from this one on (inclusive); None for all.
-
-        Returns:
-            Disjoint ranges without other offsets in between. Nothing if there is no table.
         """
 
     def written(self, change: TableChange, result: SparkResult) -> WrittenRows:

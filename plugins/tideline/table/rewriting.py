@@ -19,9 +19,10 @@ from pyarrow.fs import PyFileSystem
 from tideline.delta_io import plain_schema
 from tideline.errors import VerificationFailed
 from tideline.model.maintenance import FileMerge, TableFile
+from tideline.table.arrays import by_identity
 from tideline.table.opened import Opened
 from tideline.table.schema import COLUMNS
-from tideline.table.statistics import Coordinates, DataFile, by_identity
+from tideline.table.statistics import Coordinates, DataFile
 from tideline.texts import told
 
 _BATCH_BYTES = 32 * 1024 * 1024
@@ -61,7 +62,7 @@ def _kept(
         data = pa.Table.from_batches([batch]).cast(schema)
         offsets = data.column("offset").to_numpy()
         leave = np.zeros(len(data), dtype=bool)
-        for identity, mask in by_identity(data, file):
+        for identity, mask in by_identity(data, file.constants):
             at = wanted.mask(identity, offsets)
             leave |= at if mask is None else at & mask
         if not leave.all():

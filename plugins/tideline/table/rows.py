@@ -8,18 +8,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from functools import reduce
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from tideline.delta_io import Addressed, integers, plain_schema, read_parquet
+from tideline.delta_io import Addressed, for_python, plain_schema, read_parquet
 from tideline.errors import BadInput
 from tideline.model.maintenance import PlannedRows
 from tideline.model.offsets import (
-    CoordinateRange,
     OffsetRange,
     PartitionIdentity,
     Piece,
@@ -27,19 +25,13 @@ from tideline.model.offsets import (
 )
 from tideline.model.places import Places
 from tideline.model.plan import LandedRange
+from tideline.table.arrays import IDENTITY, by_identity, integers, runs
 from tideline.table.opened import Opened, active_files
 from tideline.table.schema import COORDINATES
-from tideline.table.statistics import (
-    IDENTITY,
-    Coordinates,
-    DataFile,
-    by_identity,
-    runs,
-)
+from tideline.table.statistics import Coordinates, DataFile
 
 Grouped = Iterator[tuple[PartitionIdentity, np.ndarray]]
 Reader = Callable[[DataFile], Grouped]
-_QUARANTINED = (*COORDINATES, "timestamp", "error_class")
 _PLANNED = (*COORDINATES, "decode_plan_id")
 _Pieces = list[Piece]
 
@@ -65,7 +57,7 @@ def read_coordinates(
             f"another program's rows: they lack {', '.join(wrong)} as Tideline writes it"
         )
     offsets = integers(rows.column("offset"))
-    for identity, mask in by_identity(rows, file):
+    for identity, mask in by_identity(rows, file.constants):
         yield identity, offsets if mask is None else offsets[mask]
 
 
@@ -134,58 +126,6 @@ def rows_of_plans(table: Opened, options: Mapping[str, str], plans: Collection[s
     return PlannedRows(found, others, topics, size)
 
 
-def quarantined_rows(
-    table: Opened,
-    options: Mapping[str, str],
-    classes: Collection[str],
-    since: datetime | None,
-) -> tuple[CoordinateRange, ...]:
-    """The coordinates of quarantined records; reads neither keys nor values.
-
-    Args:
-        table: The quarantine.
-        classes: Only these error classes; all if empty.
-        since: Only records with Kafka's time from this one on (inclusive), and those without one;
-            None for all.
-    """
-    found: dict[tuple[str, str, int, int], list[OffsetRange]] = defaultdict(list)
-    for file in active_files(table):
-        data = read_parquet(table, file.path, _QUARANTINED, options)
-        for row in data.to_pylist():
-            wanted = not classes or row["error_class"] in classes
-            at = row["timestamp"]
-            if wanted and (since is None or at is None or at >= since):
-                place = (row["topic"], row["topic_id"], row["generation"], row["partition"])
-                found[place].append(OffsetRange(row["offset"], row["offset"] + 1))
-    return tuple(
-        CoordinateRange(*place, r.start_offset, r.end_offset)
-        for place in sorted(found)
-        for r in union(found[place])
-    )
-
-
-def valueless_rows(table: Opened, options: Mapping[str, str], wanted: Coordinates) -> Places:
-    """The offsets of rows whose value is null; reads the values of the files concerned.
-
-    Args:
-        table: A raw table.
-        wanted: Only files that may hold rows there are read; each is read as a whole.
-    """
-    return _rows_where(table, options, wanted, "value", lambda values: values.is_null())
-
-
-def rows_since(
-    table: Opened, options: Mapping[str, str], wanted: Coordinates, since: datetime
-) -> Places:
-    """The offsets of rows with Kafka's time from one on (inclusive), or without one."""
-    import pyarrow.compute as pc
-
-    def wanted_times(times: Any) -> Any:
-        return pc.fill_null(pc.greater_equal(times, pa.scalar(since)), True)
-
-    return _rows_where(table, options, wanted, "timestamp", wanted_times)
-
-
 def spelled(table: Opened, keys: Iterable[Mapping[str, str]]) -> list[Mapping[str, str]]:
     """As of `TablePort`."""
     types = {f.name: f.type for f in plain_schema(pa.schema(table.schema().to_arrow()))}
@@ -251,39 +191,40 @@ def rows_with(
             table, file.path, [*dict.fromkeys((*inside, *columns))], options, holding=holding
         )
         others = dict.fromkeys((*names, *columns)) | dict(file.by_its_rows.constants) | its
-        for row in (chosen if mask is None else chosen.filter(mask)).to_pylist():
+        for row in for_python(chosen if mask is None else chosen.filter(mask)).to_pylist():
             whole = others | row
             if len(names) == 1 or tuple(whole[n] for n in names) in every:
                 found.append({n: whole[n] for n in columns})
     return found
 
 
-def rows_at(
+def scan(
     table: Opened,
     options: Mapping[str, str],
-    wanted: Coordinates | None,
     columns: Sequence[str],
-) -> Iterator[dict[str, Any]]:
-    """Rows at coordinates, or all, a file at a time.
-
-    Args:
-        columns: What is given of each row, beside its coordinates.
-    """
+    wanted: Coordinates | None,
+) -> Iterator[pa.Table]:
+    """As of `TablePort`; what is not in a file is a value of its partition, or null."""
+    types = {f.name: f.type for f in plain_schema(pa.schema(table.schema().to_arrow()))}
     for file in active_files(table):
         if wanted is not None and not wanted.may_be_in(file):
             continue
         its = file.by_its_rows
-        names = [n for n in (*IDENTITY, "offset") if n not in its.constants]
-        data = read_parquet(table, file.path, [*dict.fromkeys((*names, *columns))], options)
+        asked = columns if wanted is None else (*IDENTITY, "offset", *columns)
+        names = [n for n in dict.fromkeys(asked) if n not in its.constants]
+        data = read_parquet(table, file.path, names, options)
         if wanted is not None:
             offsets = integers(data.column("offset"))
             chosen = np.zeros(len(data), dtype=bool)
-            for identity, mask in by_identity(data, its):
+            for identity, mask in by_identity(data, its.constants):
                 at = wanted.mask(identity, offsets)
                 chosen |= at if mask is None else at & mask
             data = data.filter(pa.array(chosen))
-        others = dict.fromkeys(columns) | dict(its.constants)
-        yield from (others | row for row in data.to_pylist())
+        for name in columns:
+            if name not in data.column_names:
+                value = pa.scalar(its.constants.get(name), types.get(name, pa.null()))
+                data = data.append_column(name, pa.repeat(value, len(data)))
+        yield for_python(data.select([*columns]))
 
 
 def _value(kind: pa.DataType, name: str, text: str | None) -> pa.Scalar:
@@ -295,22 +236,3 @@ def _value(kind: pa.DataType, name: str, text: str | None) -> pa.Scalar:
         return pa.scalar(text).cast(kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
         raise BadInput(f"{name}: got {text!r}; allowed: a value of type {kind}") from error
-
-
-def _rows_where(
-    table: Opened,
-    options: Mapping[str, str],
-    wanted: Coordinates,
-    column: str,
-    is_meant: Callable[[pa.ChunkedArray], pa.ChunkedArray],
-) -> Places:
-    found: dict[PartitionIdentity, list[OffsetRange]] = defaultdict(list)
-    for file in filter(wanted.may_be_in, active_files(table)):
-        its = file.by_its_rows
-        columns = [n for n in (*IDENTITY, "offset") if n not in its.constants]
-        data = read_parquet(table, file.path, [*columns, column], options)
-        data = data.filter(is_meant(data[column])).select(columns)
-        offsets = integers(data.column("offset"))
-        for identity, mask in by_identity(data, its):
-            found[identity] += runs(offsets if mask is None else offsets[mask])
-    return Places({identity: union(offsets) for identity, offsets in found.items()})

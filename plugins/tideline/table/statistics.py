@@ -18,13 +18,12 @@ import pyarrow as pa
 from deltalake import DeltaTable
 
 from tideline.delta_checkpoint import stats_of
-from tideline.delta_io import booleans, from_delta, microseconds
+from tideline.delta_io import from_delta, microseconds
 from tideline.model.offsets import CoordinateRange, Intervals, OffsetRange, PartitionIdentity
 from tideline.model.places import Places
+from tideline.table.arrays import IDENTITY, identity_of
 from tideline.table.schema import ATTEMPTS
 
-IDENTITY = ("topic_id", "generation", "partition")
-"""The columns that name the log that a row belongs to."""
 _CUT = 32
 """Characters of a text that bounds have at least, whoever has written them."""
 
@@ -58,7 +57,7 @@ class DataFile:
     @property
     def identity(self) -> PartitionIdentity | None:
         """The one log that the file's rows belong to; None if there may be several."""
-        return None if len(self.constants) < len(IDENTITY) else _identity(self.constants)
+        return None if len(self.constants) < len(IDENTITY) else identity_of(self.constants)
 
     @property
     def by_its_rows(self) -> DataFile:
@@ -253,54 +252,3 @@ def _hull(ranges: Iterable[OffsetRange]) -> Intervals:
     if not found:
         return ()
     return (OffsetRange(min(r.start_offset for r in found), max(r.end_offset for r in found)),)
-
-
-def by_identity(
-    data: pa.Table, file: DataFile
-) -> Iterator[tuple[PartitionIdentity, np.ndarray | None]]:
-    """The logs that rows of a file belong to, each with a mask over the rows; None means all."""
-    columns = [n for n in IDENTITY if n not in file.constants]
-    if not columns:
-        yield _identity(file.constants), None
-        return
-    # Imported lazily: it takes 0.1 s, and most files hold one partition.
-    import pyarrow.compute as pc
-
-    groups = data.select(columns).group_by(columns, use_threads=False).aggregate([])
-    for group in groups.to_pylist():
-        mask = np.ones(len(data), dtype=bool)
-        for name in columns:
-            mask &= booleans(pc.equal(data.column(name), group[name]))
-        yield _identity({**file.constants, **group}), mask
-
-
-def _identity(values: Mapping[str, str | int]) -> PartitionIdentity:
-    """The log that values of the three identity columns name."""
-    return PartitionIdentity(
-        str(values["topic_id"]), int(values["generation"]), int(values["partition"])
-    )
-
-
-def runs(offsets: np.ndarray) -> Intervals:
-    """Offsets, in any order and with duplicates, as normalized half-open ranges.
-
-    They are sorted, which takes one look where they are in order, as in most files. `np.unique` of
-    NumPy 2.3 and later hashes: for five million offsets that took 4.7 s, and this 0.2 s.
-    """
-    if not len(offsets):
-        return ()
-    ordered = np.sort(offsets, kind="stable")
-    breaks = np.flatnonzero(np.diff(ordered) > 1)
-    starts = ordered[np.concatenate(([0], breaks + 1))]
-    ends = ordered[np.concatenate((breaks, [len(ordered) - 1]))] + 1
-    return tuple(OffsetRange(int(s), int(e)) for s, e in zip(starts, ends, strict=True))
-
-
-def copies(offsets: np.ndarray) -> tuple[tuple[OffsetRange, int], ...]:
-    """Ranges of offsets that occur more than once, each with its number of surplus rows."""
-    ordered = np.sort(offsets, kind="stable")
-    surplus = ordered[1:][np.diff(ordered) == 0]
-    return tuple(
-        (r, int(np.diff(np.searchsorted(surplus, (r.start_offset, r.end_offset)))[0]))
-        for r in runs(surplus)
-    )

@@ -28,8 +28,9 @@ from tideline.errors import VerificationFailed
 from tideline.model.spark_job import SparkResult
 from tideline.model.wording import first_few
 from tideline.store.files import SMALL_TAIL
+from tideline.table.arrays import IDENTITY
 from tideline.table.schema import ATTEMPTS, COLUMNS, NO_VALUE, STATISTICS_COLUMNS, TableChange
-from tideline.table.statistics import IDENTITY, DataFile
+from tideline.table.statistics import DataFile
 
 _NAME = "_files.json"
 """As `ManifestCommitProtocol.java` calls it."""

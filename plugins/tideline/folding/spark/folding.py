@@ -131,7 +131,7 @@ def _counted(plan: FoldPlan, changed: DataFrame) -> tuple[FoldResult, int]:
     has_no_key = F.col(DELETES) & is_keyless(plan) & F.lit(not plan.deletes.told)
     counts = [
         F.count(F.lit(1)).alias("rows"),
-        F.count_if(is_keyless(plan)).alias("keyless"),
+        F.count_if(is_keyless(plan) & ~F.col(IS_TRUNCATE)).alias("keyless"),
         F.count_if(F.col(IS_TRUNCATE)).alias("truncates"),
         F.max(F.when(is_unordered(plan), key_text(plan))).alias("unordered"),
         F.max(F.when(has_no_key, F.concat_ws("@", "partition", "offset"))).alias("no_key"),

@@ -66,7 +66,7 @@ function allOthers(page) {
   const add = (isThere, isWrong, ...told) => isThere && made.push({ isWrong: Boolean(isWrong), shown: fact(...told) });
   const failed = status ? Object.entries(status.expectations) : [];
   add(page.paused !== null, page.paused, "Dag", airflowLink(`dags/${encodeURIComponent(page.dag_id)}`, page.paused ? over("paused") : "active"), page.paused ? "no run begins" : "in Airflow");
-  add(page.failed, true, "Last run", page.failed && failure(page), page.error?.text ?? "its tasks say why");
+  add(page.failed, true, "Last run", page.failed && failure(page), whyFailed(page));
   add(status?.undecoded != null, status?.undecoded > 0, "Not decoded", count(status?.undecoded), "landed offsets without a typed row");
   add(status?.in_quarantine != null, status?.in_quarantine > 0, "In quarantine", status?.in_quarantine ? h("a", { href: "#quarantine", class: "over" }, count(status.in_quarantine)) : "0", "records without a typed row");
   add(failed.length, failed.some(([, rows]) => rows > 0), "Failed expectations", ...(failed.length ? failures(status.expectations) : []));
@@ -91,6 +91,12 @@ function fact(name, value, note) {
 }
 
 const over = (text) => h("span", { class: "over" }, text);
+
+/** The error; where it is an open incident's, which stands above in full, the incident's name. */
+function whyFailed({ error, incidents }) {
+  const open = incidents.filter(({ id }) => error?.text?.includes(`${id}:`));
+  return open.length ? `halted at ${open.map(({ id }) => id).join(", ")}` : (error?.text ?? "its tasks say why");
+}
 
 function failure({ dag_id: dag, failed: { dag_run_id: run }, error }) {
   const url = error ? logPage(dag, run, error.task) : `dags/${encodeURIComponent(dag)}/runs/${encodeURIComponent(run)}`;

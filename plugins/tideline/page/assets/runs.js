@@ -79,8 +79,9 @@ function unrecorded({ dag_run_id, state, end_date, run_after, run_type, triggeri
   const at = end_date ?? run_after;
   const open = incidents.filter(({ opened_at, closed_at }) => opened_at <= at && (closed_at === null || closed_at >= at));
   const halted = state === "failed" && open.length > 0;
+  const own = open.filter(({ run_id }) => run_id === dag_run_id).map(({ id }) => id);
   return {
-    run_id: dag_run_id, status: halted ? "halted" : state, why: halted ? `while ${few(open.map(({ id }) => id))} was open` : state === "failed" ? "see its tasks" : null,
+    run_id: dag_run_id, status: halted ? "halted" : state, why: halted ? (own.length ? `at ${few(own)}` : `while ${few(open.map(({ id }) => id))} was open`) : state === "failed" ? "see its tasks" : null,
     lane: run_type === "backfill" ? "backfill" : "live", plan_id: null, offsets: null, rows: null, table_version: null, finishes: null, by: by ?? null,
     ranges: [], updated_at: at, reason: null, url: `dags/${encodeURIComponent(dag)}/runs/${encodeURIComponent(dag_run_id)}`,
   };
