@@ -64,6 +64,13 @@ CASES = {
         series("quarantined", "0x9 7x9", **{"class": "malformed"}),
         {5: {}, 15: {"TidelineQuarantined": [{**ORDERS, "class": "malformed"}]}},
     ),
+    "records are set aside that are no fault": (
+        {
+            **series("quarantined", "0x9 7x9", **{"class": "no_change"}),
+            **series("quarantined", "0x9 7x9", **{"class": "other_type"}),
+        },
+        {5: {}, 15: {}},
+    ),
     "rows fail an expectation, until a decoding has none": (
         series("expectation_failed", "0x9 3x9 0x9", expectation="positive"),
         {

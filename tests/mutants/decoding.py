@@ -411,9 +411,28 @@ MUTANTS = (
     ),
     Mutant(
         "types: what no type claims is no fault",
-        "+ result.classes.get(OTHER_TYPE, 0)",
-        "",
+        "for name in NO_FAULT)",
+        "for name in (NO_CHANGE,))",
         f"{TYPES}::test_ids_that_the_registry_does_not_know_and_no_ids_at_all",
+    ),
+    Mutant(
+        "types: the id of a key's schema is of none",
+        'if p.type not in ("", OTHER_TYPES)]',
+        "if p.type != OTHER_TYPES]",
+        "tests/unit/test_event_types.py::test_the_id_of_a_keys_schema_is_of_no_type",
+    ),
+    Mutant(
+        "types: one without a schema is held against nothing",
+        "one.expect if any(p.type == name and p.writers for p in parts) else ()",
+        "one.expect",
+        "tests/unit/test_event_types.py::test_a_type_without_a_schema_is_held_against_nothing",
+    ),
+    Mutant(
+        "types: a look and an erasure know which type is folded",
+        "if folding.layout is not None and folding.layout.type != named:",
+        "if False:",
+        "tests/steps/test_folding.py::"
+        "test_who_looks_or_erases_is_told_that_another_event_type_is_folded",
     ),
     Mutant(
         "types: a schema that nobody can read is trouble of its records",

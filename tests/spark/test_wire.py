@@ -23,6 +23,7 @@ QUICK = {
     *("14b-tombstones-not-null-named", "16a-enum-becomes-string", "18-createtime-minus-one"),
     *("21c-relative-inner-id", "34-unlisted-field-that-makes-no-column"),
     *("17a-types-by-record", "17f-types-in-json", "17g-a-type-that-is-added"),
+    "17l-a-type-without-records-and-the-id-of-a-key",
     *("N1-event-time-connect-first-run", "N2d-nullable-root-that-is-null"),
 }
 """At least one of each class; the others are slow tests."""

@@ -7,14 +7,18 @@ from contextlib import nullcontext
 import pytest
 
 from tests.simulation.histories import History, play
+from tests.simulation.run_events import tables_of
+from tests.simulation.table import key_of
 from tideline.cli import tables as command
 from tideline.cli.output import Output
-from tideline.errors import AuditNotClean, FoldingHalted
+from tideline.errors import AuditNotClean, BadInput, FoldingHalted
 from tideline.folding import execution
 from tideline.folding.checking import check_current
 from tideline.folding.steps import fold_changes
 from tideline.model.current import Refusal
 from tideline.model.spark_job import FoldResult
+from tideline.operations.erase_finding import AskedKeys
+from tideline.operations.erasing import EraseRequest, erase
 from tideline.operations.reading import audit_stream
 
 OPTIONS = {
@@ -85,3 +89,25 @@ def test_the_command_says_what_a_look_has_told(folded, monkeypatch, capsys, as_j
     else:
         assert GONE in said
         assert "Next: tideline fold s.yaml --anew, which halts with key_moved" in said
+
+
+def test_who_looks_or_erases_is_told_that_another_event_type_is_folded(memory):
+    """The other type's changes say nothing of the rows there: nothing is damaged, none may rise."""
+    types = [{"type": name, "subject": name} for name in "ab"]
+    decode = {"value": {"format": "avro", "types": types}, "tombstones": "drop"}
+    current = OPTIONS["current"] | {"type": "a"}
+    sections = {"registry": {}, "decode": decode}
+    memory.configure(**sections, current=current)
+    memory.decode, memory.folds = memory.stream.decode, memory.stream.current
+    memory.send(30)
+    memory.run("lands")
+    assert check_current(memory.open("look")).flaws == ()
+    memory.configure(**sections, current=current | {"type": "b"})
+    told = "current.type: got b; what is folded is of a"
+    with pytest.raises(BadInput, match=told):
+        check_current(memory.open("look"))
+    run = memory.open("erase")
+    asked = EraseRequest(AskedKeys(raw_keys=(key_of(1),)), "asked", "ann", most=1.0)
+    with pytest.raises(BadInput, match=told):
+        erase(run, tables_of(run), asked)
+    assert memory.is_clean()

@@ -1,12 +1,22 @@
 """Stream files with several event types: what is refused, and what follows from the others."""
 
+from dataclasses import replace
+
 import pytest
 from pydantic import ValidationError
 
 from tests.worlds.build import ID
 from tideline.decoding.rules import TypedTable, begins_anew, joined, strangers
 from tideline.decoding.schemas.records import is_like, record_names
-from tideline.model.decoding import DecodePlan, WriterSchema
+from tideline.model.decoding import (
+    OTHER_TYPES,
+    DecodePlan,
+    Expectation,
+    PartPlan,
+    ReaderSchema,
+    TypePlan,
+    WriterSchema,
+)
 from tideline.model.maintenance import kind_of, role_of
 from tideline.model.observation import TableObservation
 from tideline.model.offsets import OffsetRange, PartitionIdentity
@@ -230,3 +240,36 @@ def test_a_plan_without_types_is_its_own_table():
     assert plan.tables == {"": "/t"}
     assert plan.of_type("") is plan
     assert plan.framed is plan.parts
+
+
+def part(name, *ids, part="value", **facts):
+    """A part that knows these ids."""
+    writers = tuple(WriterSchema(n, "", "") for n in ids)
+    reader = ReaderSchema(part, "avro", "", ())
+    told = (part, "avro", "confluent", "s", writers, (), (), reader)
+    return replace(PartPlan(*told), type=name, **facts)
+
+
+def plan(*parts, **expect):
+    """A plan of the types that have expectations, or none."""
+    types = tuple(TypePlan(name, f"/{name}", rules) for name, rules in expect.items())
+    facts = ("p", "r", None, "raw", 1, (), (), (*parts,), "drop", None, None, 0.5, "", "/q")
+    return DecodePlan(*facts, types=types)
+
+
+def test_the_id_of_a_keys_schema_is_of_no_type():
+    """Else nobody would take a value that begins with it: neither a type, nor the quarantine."""
+    key = part("", 4, part="key")
+    found = plan(part("a", 1), part("b", 2, unfit=(3,)), part(OTHER_TYPES, foreign=(9,)), key)
+    values, keys = replace(found, types=(TypePlan("a", "/a"),)).framed
+    assert [w.schema_id for w in values.writers] == [1, 2, 3]
+    assert keys is key
+
+
+def test_a_type_without_a_schema_is_held_against_nothing():
+    """Its table has none of the columns that the conditions name; and no row of it is good."""
+    rules = (Expectation("known", "id > 0", "quarantine"),)
+    parts = (part("a", 1), part("b", unfit=(2,)), part("", part="key"))
+    found = plan(*parts, a=rules, b=rules)
+    assert (found.of_type("a").expect, found.of_type("b").expect) == (rules, ())
+    assert [*found.rules] == ["a.known", "b.known"]

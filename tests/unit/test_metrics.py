@@ -7,6 +7,7 @@ import pytest
 
 from tests.worlds.prometheus import DASHBOARD, OBSERVABILITY, RULES, name_of, panels, rules
 from tests.worlds.statsd_server import statsd_server
+from tideline.model.decoding import NO_FAULT
 from tideline.model.metrics import BEGIN, METRICS, with_table
 
 PAGE = OBSERVABILITY.parent / "observability.md"
@@ -59,6 +60,12 @@ def test_an_alert_names_only_metrics_and_labels_of_the_table(rule):
     (by,) = {frozenset(re.split(r", ", g)) for g in re.findall(r" by \(([^)]*)\)", rule["expr"])}
     labels = set(re.findall(r"\$labels\.(\w+)", json.dumps(rule["annotations"])))
     assert labels == by
+
+
+def test_what_is_set_aside_and_no_fault_alerts_nobody():
+    """Most who read a topic of several event types want some of them."""
+    (rule,) = (rule for rule in rules() if rule["alert"] == "TidelineQuarantined")
+    assert f'quarantined{{class!~"{"|".join(NO_FAULT)}"}}[' in rule["expr"]
 
 
 @pytest.mark.parametrize("title", panels())

@@ -30,7 +30,7 @@ from tideline.landing.table_commit import Target, commit_checked
 from tideline.ledger.state import LedgerState
 from tideline.model.decoding import (
     NO_CHANGE,
-    OTHER_TYPE,
+    NO_FAULT,
     QUARANTINE,
     DecodePlan,
     DecodeRecord,
@@ -350,7 +350,7 @@ def refuse_burying(run: RunContext, attempt: TypedAttempt, result: DecodeResult)
             f"{result.halting} of {how_many(result.raw_rows, 'record')}: {_by_name(failed)}",
             failed,
         )
-    no_fault = result.classes.get(NO_CHANGE, 0) + result.classes.get(OTHER_TYPE, 0)
+    no_fault = sum(result.classes.get(name, 0) for name in NO_FAULT)
     buried = quarantined - no_fault - result.halting  # these are decided
     shares = [(share_of_quarantine(result.raw_rows, buried), buried, result.raw_rows, "")]
     if plan.types:  # records of no type may be a hundred times as many

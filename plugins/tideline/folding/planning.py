@@ -29,6 +29,7 @@ from tideline.folding.rules import (
 )
 from tideline.folding.tables import (
     begins_anew,
+    refuse_other_type,
     section,
     table_of,
     taken_by_others,
@@ -210,12 +211,14 @@ def plan_look(run: RunContext, state: LedgerState, *, is_exact: bool = True) -> 
         is_exact: Whether all that is folded has to be in the table as it is decoded now.
 
     Raises:
-        BadInput: It has to, and a fold is under way, or changes are others since.
+        BadInput: It has to, and a fold is under way, or changes are others since. Or the stream
+            file names another event type.
     """
     state = with_incarnations(run, state)
     folding, topic = state.folding, _topic(run)
     if folding.layout is None:
         return None
+    refuse_other_type(run, folding)
     table_id = table_of(run).observe().table_id
     if table_id is not None and str(table_id) != folding.table_id:
         raise BadInput(

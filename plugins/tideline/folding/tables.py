@@ -36,6 +36,21 @@ def table_of(run: RunContext) -> TablePort:
     return run.current
 
 
+def refuse_other_type(run: RunContext, folding: Folding) -> None:
+    """Make sure that the stream file names the event type whose changes are folded.
+
+    Raises:
+        BadInput: It names another one: the changes of that are none of the table's.
+    """
+    named = section(run).type or ""
+    if folding.layout is not None and folding.layout.type != named:
+        raise BadInput(
+            f"stream {run.stream.stream}: current.type: got {named or 'nothing'}; what is folded is"
+            f" of {folding.layout.type or 'no type'}. Nothing was done. Next: put that back; or"
+            " give current.table another address, then tideline fold FILE"
+        )
+
+
 def begins_anew(run: RunContext, state: LedgerState, layout: Layout) -> bool:
     """Whether what the ledger calls folded is not in the table: then all is folded anew.
 

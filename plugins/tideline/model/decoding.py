@@ -64,6 +64,8 @@ NO_CHANGE: ErrorClass = "no_change"
 """Of an envelope that tells no change of a row: it is set aside, and no fault."""
 OTHER_TYPE: ErrorClass = "other_type"
 """Of an event type that the stream file does not name: it is set aside, and no fault."""
+NO_FAULT: tuple[ErrorClass, ...] = (NO_CHANGE, OTHER_TYPE)
+"""Neither `max_share` counts them, nor does an alert tell of them."""
 OTHER_TYPES = "*"
 """Type of the part that knows the ids which no event type claims; no type is called so."""
 QUARANTINE = "quarantine"
@@ -471,18 +473,23 @@ class DecodePlan:
         """The parts that tell which schema a record has; one for the values of all types."""
         if not self.types:
             return self.parts
-        own = {n: _claimed(n) for p in self.parts if p.type != OTHER_TYPES for n in p.claimed}
-        values = (p for p in self.parts if p.type == OTHER_TYPES)
-        keys = (p for p in self.parts if p.part == "key")
+        keys = [p for p in self.parts if p.part == "key"]
+        values = [p for p in self.parts if p.type == OTHER_TYPES]
+        types = [p for p in self.parts if p.type not in ("", OTHER_TYPES)]  # a key's ids are not
+        own = {n: _claimed(n) for p in types for n in p.claimed}
         return (*(replace(p, writers=tuple(own.values())) for p in values), *keys)
 
     def of_type(self, name: str) -> DecodePlan:
-        """The plan of the records of one event type, and of its table; of "" the plan itself."""
+        """The plan of the records of one event type, and of its table; of "" the plan itself.
+
+        A type without a schema has no good record, and none of the columns that conditions name.
+        """
         if not self.types:
             return self
         one = next(t for t in self.types if t.name == name)
         parts = tuple(p for p in self.parts if p.part == "key" or p.type == name)
-        return replace(self, parts=parts, table_uri=one.table_uri, expect=one.expect, types=())
+        expect = one.expect if any(p.type == name and p.writers for p in parts) else ()
+        return replace(self, parts=parts, table_uri=one.table_uri, expect=expect, types=())
 
     @property
     def has_writers(self) -> bool:

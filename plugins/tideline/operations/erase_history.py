@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from tideline.folding.tables import refuse_other_type
 from tideline.landing.context import RunContext
 from tideline.ledger.state import LedgerState
 from tideline.model.current import IS_DELETED
@@ -69,11 +70,13 @@ def histories(
             changes of a key are found by a part of it.
 
     Raises:
+        BadInput: The stream file names another event type than the one whose changes are folded.
         ServiceAway: A store is away.
     """
     section, folding = run.stream.current, state.folding
     if section is None or run.current is None or not found:
         return Histories()
+    refuse_other_type(run, folding)
     typed = run.source
     key = current_key(run, state)
     if columns and {*columns} <= {*key}:

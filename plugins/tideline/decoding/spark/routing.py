@@ -2,8 +2,8 @@
 
 The five bytes before a value name its schema, and so its type. Raw rows are filtered by them before
 anything is decoded, and each type is decoded by a pass of its own, as if it were alone. The first
-of these passes counts what is of no type as well; where there is something, a pass looks at that.
-Then one pass writes the bad rows of all.
+of these passes counts the records of each type, and of none: there is a pass for those that have
+some. Then one pass writes the bad rows of all.
 """
 
 from __future__ import annotations
@@ -34,6 +34,9 @@ from tideline.model.spark_job import DecodeJob, DecodeResult, SparkResult
 from tideline.spark.coordinates import Transform, within
 from tideline.spark.raw_rows import observed
 
+_OF = "of {}"
+"""Name of the count of a type's records."""
+
 
 def write_types(raw: DataFrame, job: DecodeJob) -> DecodeResult:
     """Write the typed rows of each event type, and the quarantined ones of all.
@@ -53,8 +56,10 @@ def write_types(raw: DataFrame, job: DecodeJob) -> DecodeResult:
     known = [name for name in job.types if _ids(plan, name)]
     done: dict[str, Mapping[str, Any]] = {}
     told: Mapping[str, Any] = {}
-    metrics, seen = _counts(plan), Observation("routed")
+    metrics, seen = _counts(plan, known), Observation("routed")
     for name in known:
+        if told and not told[_OF.format(name)]:
+            continue
         rows = raw if told else raw.observe(seen, *metrics)
         done[name] = write_typed(rows.transform(_of(plan, name)), job.of_type(name), step)
         told = told or _looked_at(raw, plan, observed(seen, raw, metrics), step)
@@ -146,8 +151,9 @@ def _unframed(plan: DecodePlan) -> Transform:
     return lambda rows: unframe(rows, part).drop(PAYLOAD).withColumn(PART, F.lit(part.part))
 
 
-def _counts(plan: DecodePlan) -> list[Column]:
+def _counts(plan: DecodePlan, types: Sequence[str]) -> list[Column]:
     return [
+        *(F.count_if(_begins(_ids(plan, name))).alias(_OF.format(name)) for name in types),
         F.count(F.lit(1)).alias("rows"),
         F.count_if(F.col("value").isNull()).alias("tombstones"),
         F.count_if(_is_other(plan)).alias("bad"),

@@ -188,7 +188,7 @@ def refuse_rules(raw: DataFrame, job: DecodeJob) -> DecodeResult | None:
 def _refused(raw: DataFrame, plan: DecodePlan, name: str) -> list[str]:
     """What is wrong with the conditions of a table's expectations."""
     plan = plan.of_type(name)
-    if not plan.expect or (name and not plan.has_writers):  # else no record of the type has come
+    if not plan.expect:
         return []
     found = refusals(raw.sparkSession, typed_type(plan), plan.expect)
     key = f"decode.value.types.{name}.expect" if name else "decode.expect"
