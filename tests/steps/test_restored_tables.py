@@ -6,6 +6,7 @@ from tests.simulation.run_events import tables_of
 from tideline.errors import BadInput, FoldingHalted, ResetDetected, VerificationFailed
 from tideline.folding.checking import check_current
 from tideline.folding.steps import fold_changes, verify_current
+from tideline.folding.tables import forgotten_folds
 from tideline.folding.views import view_of
 from tideline.operations.erase_finding import AskedKeys
 from tideline.operations.erasing import EraseRequest, erase, finish_erasures
@@ -232,6 +233,26 @@ def test_a_log_that_an_erasure_has_cut_is_known_from_there_on(folded):
     assert folded.is_clean()
     put_back(folded.current, folded.before)
     assert not folded.is_clean()
+
+
+def test_a_log_is_cut_behind_what_has_deleted_files(folded):
+    """delta-rs' own commits are the newest ones then, and say nothing of a fold."""
+    folded.current.files["left by an attempt"] = []
+    erase_now(folded)
+    assert "VACUUM END" in [v.operation for v in folded.current.versions]
+    assert folded.is_clean()
+    put_back(folded.current, folded.before)
+    assert not folded.is_clean()
+
+
+def test_where_a_log_is_cut_an_older_ledger_learns_what_a_fold_has_sealed(folded):
+    """The fold's own commit is gone with the log; the commit of the cut tells the same."""
+    before = folded.ledger().read()
+    erase_now(folded)
+    newest = folded.current.versions[-1]
+    assert str(newest.plan_id).endswith(".fenced")
+    assert forgotten_folds(folded.open("look").current, before.folding)[0].fold
+    assert not forgotten_folds(folded.open("look").current, folded.ledger().read().folding)
 
 
 def test_a_log_that_was_cut_behind_other_commits_of_ours_stays_in_order(folded):

@@ -131,7 +131,15 @@ def note_standing(run: RunContext) -> None:
         return
     made = commit_in(seen_from(run, newest), newest, run.run_id)
     if made is not None:
-        run.ledger.update(lambda s: replace(s, folding=replace(s.folding, known=made)))
+        token = made.token
+        run.ledger.update(lambda s: replace(s, folding=replace(s.folding, known=made, token=token)))
+
+
+def told_by_last_fold(run: RunContext) -> str:
+    """What the last fold's commit tells, or the one at which the log was cut since; "" for none."""
+    if (last := run.ledger.read().folding.known) is None:
+        return ""
+    return next((c.fold for c in table_of(run).commits_above(last.token - 1) if c.fold), "")
 
 
 def commit_in(seen: TableObservation, version: int, run_id: str) -> KnownCommit | None:
@@ -143,10 +151,13 @@ def commit_in(seen: TableObservation, version: int, run_id: str) -> KnownCommit 
 
 
 def forgotten_folds(table: TablePort, folding: Folding) -> tuple[KnownCommit, ...]:
-    """The folds in a current table's log that the ledger does not know, newest first."""
+    """The folds in a current table's log that the ledger does not know, newest first.
+
+    A commit at which a log was cut tells of the last one before it.
+    """
     ours = None if folding.open is None else folding.open.plan.plan_id
     newer = table.commits_above(folding.token or 0)
-    return tuple(c for c in newer if is_plan(c.commit_id) and c.commit_id != ours)
+    return tuple(c for c in newer if (is_plan(c.commit_id) or c.fold) and c.commit_id != ours)
 
 
 def told_by_folds(run: RunContext, state: LedgerState) -> tuple[SealedFold | None, Places] | None:

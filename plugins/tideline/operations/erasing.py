@@ -31,7 +31,7 @@ from tideline.errors import (
     VerificationFailed,
 )
 from tideline.failpoints import reach
-from tideline.folding.tables import note_standing, taken_by_others
+from tideline.folding.tables import note_standing, taken_by_others, told_by_last_fold
 from tideline.landing.attempts import Attempt, begin_attempt, removal
 from tideline.landing.context import RunContext, log, now
 from tideline.landing.table_commit import Target, commit_checked, remove
@@ -584,11 +584,12 @@ def _finish(run: RunContext, there: Former, erasure: Erasure) -> Erasure:
             upkeep = Upkeep(run, role, table)
             hours = 0 if erasure.is_now else max(0, _kept_hours(run, table) - 1)
             vacuumed = upkeep.vacuum(hours, at_once=erasure.is_now)
+            if is_as_left and run.current is not None and table.uri == run.current.uri:
+                upkeep.fence(told_by_last_fold(run))
+                note_standing(run)  # the log tells nothing any more of what came before
             cut = 0 if role == "raw" else table.cut_log()
             erasure = _with(erasure, table, vacuumed=vacuumed, cut=cut)
             reach("erase:vacuumed")
-        if is_as_left:  # the log tells nothing any more of what came before
-            note_standing(run)
     erasure = replace(erasure, status="done", finished_at=now(), audit=_audited(run))
     return _noted(run, erasure)
 

@@ -269,13 +269,21 @@ class Upkeep:
             return FileCount(0, 0)
         table, control = self._table.observe(), self._ledger().control
         if (table.token or 0) != control.token and table.version is not None:
-            attempt = self._attempt()
-            self._commit(fence(self._run, attempt, "maintenance"), table.version)
+            self.fence()
         self._run.ledger.refuse_lost()
         reach("maintain:vacuuming")
         deleted = self._table.vacuum(hours, delete=True, at_once=at_once)
         reach("maintain:vacuumed")
         return deleted
+
+    def fence(self, fold: str = "") -> None:
+        """Commit what touches no row: older attempts commit nothing after it.
+
+        Args:
+            fold: What it tells of the last fold, where the log is cut at it.
+        """
+        change = fence(self._run, self._attempt(), "maintenance")
+        self._commit(replace(change, fold=fold), self._size().version)
 
     def _planned(self) -> tuple[Group, ...]:
         return plan_merges(
