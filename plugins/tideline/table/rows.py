@@ -219,7 +219,8 @@ def scan(
             for identity, mask in by_identity(data, its.constants):
                 at = wanted.mask(identity, offsets)
                 chosen |= at if mask is None else at & mask
-            data = data.filter(pa.array(chosen))
+            if not chosen.all():  # else all values would be copied
+                data = data.filter(pa.array(chosen))
         for name in columns:
             if name not in data.column_names:
                 value = pa.scalar(its.constants.get(name), types.get(name, pa.null()))
