@@ -223,9 +223,23 @@ MUTANTS = (
     Mutant("a doctor names it", "    if state.erasing.untold:", "    if False:", STEPS),
     Mutant(
         "erase: a log that is cut has no commits that nobody knows",
-        "        if is_as_left:  # the log",
-        "        if False:  # the log",
+        "if is_as_left and run.current is not None and",
+        "if False and",
         "tests/steps/test_restored_tables.py"
         "::test_a_log_that_was_cut_behind_other_commits_of_ours_stays_in_order",
+    ),
+    Mutant(
+        "erase: a log is cut at a commit of ours",
+        "upkeep.fence(told_by_last_fold(run))",
+        "told_by_last_fold(run)",
+        "tests/steps/test_restored_tables.py"
+        "::test_a_log_is_cut_behind_what_has_deleted_files",
+    ),
+    Mutant(
+        "erase: where a log is cut, the last fold's seal stays",
+        "upkeep.fence(told_by_last_fold(run))",
+        "upkeep.fence()",
+        "tests/steps/test_restored_tables.py"
+        "::test_where_a_log_is_cut_an_older_ledger_learns_what_a_fold_has_sealed",
     ),
 )
