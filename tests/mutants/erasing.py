@@ -232,8 +232,7 @@ MUTANTS = (
         "erase: a log is cut at a commit of ours",
         "upkeep.fence(told_by_last_fold(run))",
         "told_by_last_fold(run)",
-        "tests/steps/test_restored_tables.py"
-        "::test_a_log_is_cut_behind_what_has_deleted_files",
+        "tests/steps/test_restored_tables.py::test_a_log_is_cut_behind_what_has_deleted_files",
     ),
     Mutant(
         "erase: where a log is cut, the last fold's seal stays",
