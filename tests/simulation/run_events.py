@@ -235,6 +235,8 @@ def sweep(world: World, percent: int) -> None:
 
 def sweep_below(world: World, run: RunContext, percent: int) -> None:
     """As `sweeping.sweep` does it, with floors that no snapshot has to tell."""
+    if run.stream.current is None:
+        return  # somebody has taken it out of the stream file meanwhile
     with run.ledger.lease("decoder"):
         state = run.ledger.read()
         if plan_look(run, state) is None or due(state.decoding, state.folding, "").is_anything:
