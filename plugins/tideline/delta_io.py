@@ -93,10 +93,10 @@ def for_python(rows: pa.Table) -> pa.Table:
 
     A producer that does not send milliseconds writes records of the year 55,000.
     """
-    import pyarrow.compute as pc
-
     for n, field in enumerate(rows.schema):
         if pa.types.is_timestamp(field.type) and field.type.unit == "us":
+            import pyarrow.compute as pc  # which takes longer than reading a small file
+
             since_1970 = rows.column(n).cast(pa.int64())
             since_1970 = pc.max_element_wise(since_1970, _OF_PYTHON[0], skip_nulls=False)
             since_1970 = pc.min_element_wise(since_1970, _OF_PYTHON[1], skip_nulls=False)

@@ -4,10 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from tests.simulation.run_events import sweep_below
+from tests.simulation.run_events import sweep_below, tables_of
 from tests.worlds.dying import dying
 from tideline.folding.checking import check_current
 from tideline.folding.steps import verify_current
+from tideline.operations.erase_finding import AskedKeys
+from tideline.operations.erasing import EraseRequest, erase
 from tideline.pipeline.run_batch import fold_batch
 
 DECODE = {"value": {"format": "json"}}
@@ -53,6 +55,26 @@ def test_a_sweep_that_the_ledger_has_forgotten_is_known_again(folded):
     assert len(swept) == len(before) - 1
     folded.restore_ledger()
     folded.send(1)
+    folded.run("later")
+    assert head(folded).floors == floors
+    assert {*live(folded)} - {10} <= {*swept}
+    assert is_as_folded(folded)
+
+
+def test_a_sweep_before_an_erasure_has_cut_the_log_is_known_again(folded):
+    """Both are forgotten: the commit at which the log was cut tells of the sweep."""
+    folded.save_ledger()
+    sweep(folded)
+    swept, floors = live(folded), head(folded).floors
+    run = folded.open("erase")
+    keys = AskedKeys(({"essay": "key-1"},), whole_keys=True)
+    asked = EraseRequest(keys, "asked", "ann", most=1.0, is_now=True)
+    assert erase(run, tables_of(run), asked).erasure.status == "done"
+    assert folded.current.log_start == len(folded.current.versions) - 1
+    folded.restore_ledger()
+    folded.send(1)
+    assert folded.halts() == ["table_changed"]
+    folded.decide("approve")
     folded.run("later")
     assert head(folded).floors == floors
     assert {*live(folded)} - {10} <= {*swept}

@@ -160,8 +160,8 @@ def _status(
     found = standings(head, observation, stream.kafka.isolation_level, estimated)
     incidents = state.open_incidents
     if observation is not None:
-        known = (stream.kafka.topics, head, found, observation)
-        problem = doubt(*known, is_newer=True, incidents=incidents)
+        topics = stream.kafka.topics
+        problem = doubt(topics, head, found, observation, is_newer=True, incidents=incidents)
     decoding, folding = state.decoding, state.folding
     facts = (decoding, folding, incidents, found, problem, now, state.erasing)
     return summarize(stream.stream, head, *facts, is_typed=stream.decode is not None)

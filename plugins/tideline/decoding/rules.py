@@ -77,8 +77,7 @@ def decided(decoding: Decoding, ranges: Iterable[CoordinateRange]) -> Incident |
     """The open incident of some of these whose bad records go into quarantine, by a decision."""
     wanted = Places.of(ranges)
     for incident in decoding.incidents:
-        choice = incident.decision.choice if incident.decision is not None else None
-        if choice == "quarantine" and Places.of(incident.finding.ranges) & wanted:
+        if incident.has_chosen("quarantine") and Places.of(incident.finding.ranges) & wanted:
             return incident
     return None
 

@@ -244,9 +244,6 @@ def is_settled(
     """
     pieces = tuple(ranges)
     return any(
-        i.finding.kind == kind
-        and i.decision is not None
-        and i.decision.choice == "quarantine"
-        and settles(i.finding, pieces, names)
+        i.finding.kind == kind and i.has_chosen("quarantine") and settles(i.finding, pieces, names)
         for i in run.ledger.read().decoding.incidents
     )

@@ -505,7 +505,7 @@ class LedgerState:
         for incident in self.decoding.incidents:
             about = Places.of(incident.finding.ranges)
             left = (about & self.head.coverage) - Places.of(plan.ranges)
-            if incident.decision is not None and incident.decision.choice == "retry":
+            if incident.has_chosen("retry"):
                 left -= self.decoding.coverage  # whoever has asked for it once more may ask again
             if left:
                 kept.append(incident.about(left.ranges(self.head.topic_names)))

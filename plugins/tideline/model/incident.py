@@ -322,6 +322,10 @@ class Incident:
         """Whether a decision waits to be executed."""
         return self.decision is not None and self.decision.choice in self.finding.executable
 
+    def has_chosen(self, choice: str) -> bool:
+        """Whether somebody has decided so."""
+        return self.decision is not None and self.decision.choice == choice
+
     def closed(self, outcome: str, now: datetime, **changes: object) -> Incident:
         """The incident, closed with an outcome at `now` (UTC-aware)."""
         return replace(self, outcome=outcome, closed_at=now, **changes)  # type: ignore[arg-type]
@@ -332,11 +336,7 @@ class Incident:
 
 def decided(incidents: Iterable[Incident], kind: FindingClass, choice: str) -> Incident | None:
     """The incident of that class about which that was decided; None if there is none."""
-    for incident in incidents:
-        decision = incident.decision
-        if incident.finding.kind == kind and decision is not None and decision.choice == choice:
-            return incident
-    return None
+    return next((i for i in incidents if i.finding.kind == kind and i.has_chosen(choice)), None)
 
 
 def incident_key(finding: Finding) -> tuple[object, ...]:

@@ -580,11 +580,12 @@ def _finish(run: RunContext, there: Former, erasure: Erasure) -> Erasure:
             return _noted(run, replace(erasure, due_at=due_at))
     with _as_writer(run):
         is_as_left = run.current is not None and not taken_by_others(run, run.ledger.read())
+        known = run.current.uri if run.current is not None and is_as_left else None
         for role, table in there:
             upkeep = Upkeep(run, role, table)
             hours = 0 if erasure.is_now else max(0, _kept_hours(run, table) - 1)
             vacuumed = upkeep.vacuum(hours, at_once=erasure.is_now)
-            if is_as_left and run.current is not None and table.uri == run.current.uri:
+            if table.uri == known:
                 upkeep.fence(told_by_last_fold(run))
                 note_standing(run)  # the log tells nothing any more of what came before
             cut = 0 if role == "raw" else table.cut_log()

@@ -137,9 +137,14 @@ class StreamFacts:
         if self.observed is None:
             return "the brokers have not answered yet"
         topics, stand = self.stream.kafka.topics, self.standings
-        opened = self.state.open_incidents
-        known = (topics, self.head, stand, self.observed)
-        return doubt(*known, is_newer=self._is_newer, incidents=opened)
+        return doubt(
+            topics,
+            self.head,
+            stand,
+            self.observed,
+            is_newer=self._is_newer,
+            incidents=self.state.open_incidents,
+        )
 
     @cached_property
     def not_landed(self) -> tuple[RequestedRange, ...]:

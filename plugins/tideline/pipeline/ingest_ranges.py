@@ -239,7 +239,7 @@ def meet_unreadable(run: RunContext, error: UnreadableRecords) -> tuple[Incident
     findings = unreadable_findings(lost, plan)
     incidents = open_incidents(run, state, findings, plan)
     decided = triage_incidents(run, incidents).decided
-    accepted = [i for i in decided if i.decision and i.decision.choice == "accept_loss"]
+    accepted = [i for i in decided if i.has_chosen("accept_loss")]
     if len(accepted) < len(incidents):
         halt(run, incidents)
     log.warning("left out and recorded as lost: %s", first_few(lost, separator="; "))

@@ -225,8 +225,8 @@ def accept_gap(head: Head, incident: Incident) -> Effect:
     Offsets that Spark cannot read are not asked for again. With the choice `retry` they are:
     nothing is recorded.
     """
-    finding, decision = incident.finding, incident.decision
-    if decision is not None and decision.choice == "retry":
+    finding = incident.finding
+    if incident.has_chosen("retry"):
         return Effect(head, "read once more; nothing is recorded as lost")
     assert finding.partition is not None
     identity = PartitionIdentity(str(finding.topic_id), 0, finding.partition)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
 
-from tideline.model.offsets import Intervals, OffsetRange, PartitionIdentity
+from tideline.model.offsets import Intervals, OffsetRange, PartitionIdentity, union
+from tideline.model.places import Places
 
 IDENTITY = ("topic_id", "generation", "partition")
 """The columns that name the log that a row belongs to."""
@@ -84,3 +86,19 @@ def copies(offsets: np.ndarray) -> tuple[tuple[OffsetRange, int], ...]:
         (r, int(np.diff(np.searchsorted(surplus, (r.start_offset, r.end_offset)))[0]))
         for r in runs(surplus)
     )
+
+
+def places_in(rows: Iterable[pa.Table]) -> Places:
+    """Where rows stand, by their coordinates."""
+    found: dict[PartitionIdentity, list[OffsetRange]] = defaultdict(list)
+    for data in rows:
+        offsets = integers(data["offset"])
+        for identity, mask in by_identity(data, {}):
+            found[identity] += runs(offsets if mask is None else offsets[mask])
+    return Places({identity: union(offsets) for identity, offsets in found.items()})
+
+
+def topics_in(rows: pa.Table) -> dict[str, str]:
+    """The names of their topics, by topic id."""
+    found = rows.select(["topic_id", "topic"]).group_by(["topic_id", "topic"]).aggregate([])
+    return {row["topic_id"]: row["topic"] for row in found.to_pylist()}

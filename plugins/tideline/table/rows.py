@@ -20,12 +20,10 @@ from tideline.model.maintenance import PlannedRows
 from tideline.model.offsets import (
     OffsetRange,
     PartitionIdentity,
-    Piece,
     union,
 )
-from tideline.model.places import Places
 from tideline.model.plan import LandedRange
-from tideline.table.arrays import IDENTITY, by_identity, integers, runs
+from tideline.table.arrays import IDENTITY, by_identity, integers, places_in, runs, topics_in
 from tideline.table.opened import Opened, active_files
 from tideline.table.schema import COORDINATES
 from tideline.table.statistics import Coordinates, DataFile
@@ -33,7 +31,6 @@ from tideline.table.statistics import Coordinates, DataFile
 Grouped = Iterator[tuple[PartitionIdentity, np.ndarray]]
 Reader = Callable[[DataFile], Grouped]
 _PLANNED = (*COORDINATES, "decode_plan_id")
-_Pieces = list[Piece]
 
 
 def read_coordinates(
@@ -109,20 +106,19 @@ def rows_of_plans(table: Opened, options: Mapping[str, str], plans: Collection[s
     Args:
         table: The quarantine.
     """
-    places: tuple[_Pieces, _Pieces] = ([], [])
+    import pyarrow.compute as pc
+
+    parts: tuple[list[pa.Table], list[pa.Table]] = ([], [])
     topics: dict[str, str] = {}
     size = 0
     for file in active_files(table):
-        chosen = 0
         data = read_parquet(table, file.path, _PLANNED, options)
-        for row in data.to_pylist():
-            is_chosen = row["decode_plan_id"] in plans
-            log = PartitionIdentity(row["topic_id"], row["generation"], row["partition"])
-            places[is_chosen].append((log, OffsetRange(row["offset"], row["offset"] + 1)))
-            topics[row["topic_id"]] = row["topic"]
-            chosen += is_chosen
-        size += (file.size or 0) * chosen // max(1, len(data))
-    others, found = map(Places.of_pieces, places)
+        is_chosen = pc.is_in(data["decode_plan_id"], pa.array([*plans], pa.string()))
+        parts[0].append(data.filter(is_chosen))
+        parts[1].append(data.filter(pc.invert(is_chosen)))
+        topics |= topics_in(data)
+        size += (file.size or 0) * len(parts[0][-1]) // max(1, len(data))
+    found, others = map(places_in, parts)
     return PlannedRows(found, others, topics, size)
 
 

@@ -5,7 +5,6 @@ Each function raises ServiceAway where the store is away, as every method of a t
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import astuple
 from datetime import datetime
@@ -16,13 +15,11 @@ import pyarrow as pa
 from tideline.model.current import COORDINATES, IS_DELETED, Floor
 from tideline.model.offsets import (
     CoordinateRange,
-    OffsetRange,
     PartitionIdentity,
     PlaceInLog,
-    union,
 )
 from tideline.model.places import Places
-from tideline.table.arrays import IDENTITY, by_identity, integers, runs
+from tideline.table.arrays import IDENTITY, places_in, topics_in
 from tideline.table.port import TablePort
 
 _PLACE = (*IDENTITY, "offset")
@@ -44,7 +41,7 @@ def rows_at(
 def valueless(table: TablePort, ranges: Iterable[CoordinateRange], version: int) -> Places:
     """Where raw rows have no value; reads the values of the files concerned."""
     rows = table.scan((*_PLACE, "value"), ranges, version)
-    return _places(data.filter(data["value"].is_null()) for data in rows)
+    return places_in(data.filter(data["value"].is_null()) for data in rows)
 
 
 def since(
@@ -52,7 +49,7 @@ def since(
 ) -> Places:
     """Where raw rows have Kafka's time from one on (inclusive), or none."""
     rows = table.scan((*_PLACE, "timestamp"), ranges, version)
-    return _places(_not_before(data, time) for data in rows)
+    return places_in(_not_before(data, time) for data in rows)
 
 
 def quarantined(
@@ -77,10 +74,9 @@ def quarantined(
             data = data.filter(pc.is_in(data["error_class"], pa.array([*classes])))
         if since is not None:
             data = _not_before(data, since)
-        topics = data.group_by(["topic_id", "topic"]).aggregate([]).to_pylist()
-        names |= {row["topic_id"]: row["topic"] for row in topics}
+        names |= topics_in(data)
         chosen.append(data.select(_PLACE))
-    found = _places(chosen).ranges(names)
+    found = places_in(chosen).ranges(names)
     return tuple(sorted(found, key=lambda r: (r.topic, r.identity, r.start_offset)))
 
 
@@ -90,15 +86,6 @@ def _not_before(data: pa.Table, time: datetime) -> pa.Table:
 
     is_later = pc.greater_equal(data["timestamp"], pa.scalar(time, data["timestamp"].type))
     return data.filter(pc.fill_null(is_later, True))
-
-
-def _places(rows: Iterable[pa.Table]) -> Places:
-    found: dict[PartitionIdentity, list[OffsetRange]] = defaultdict(list)
-    for data in rows:
-        offsets = integers(data["offset"])
-        for identity, mask in by_identity(data, {}):
-            found[identity] += runs(offsets if mask is None else offsets[mask])
-    return Places({identity: union(offsets) for identity, offsets in found.items()})
 
 
 def newest_marked(
