@@ -16,7 +16,10 @@ from tideline.launch.jars import fetch
 from tideline.launch.java import find_java
 
 _JAVA = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-_START_SECONDS = 90
+_START_SECONDS = 300
+_LARGEST = 16 * 1024 * 1024
+"""Bytes of a record. With REPLICA IDENTITY FULL an update has its row twice; a producer's limit is 1
+MiB otherwise, and a topic's as well, and the connector's task fails at a larger record."""
 _NAME = "source"
 
 
@@ -89,6 +92,8 @@ class Debezium:
             "topic.prefix": prefix,
             "topic.creation.default.replication.factor": "1",
             "topic.creation.default.partitions": str(partitions),
+            "topic.creation.default.max.message.bytes": str(_LARGEST),
+            "producer.override.max.request.size": str(_LARGEST),
             **(settings or {}),
         }
 
@@ -118,13 +123,27 @@ class Debezium:
         return self
 
     def _runs(self) -> bool:
+        return [task.get("state") for task in self._tasks()] == ["RUNNING"]
+
+    def refuse_failed(self) -> None:
+        """Make sure that the connector's task has not failed: it sends nothing more then.
+
+        Raises:
+            ServiceAway: It has; the message holds the end of its stack trace.
+        """
+        for task in self._tasks():
+            if task.get("state") == "FAILED":
+                raise ServiceAway(f"debezium: its task has failed: {task.get('trace', '')[-2000:]}")
+
+    def _tasks(self) -> list[dict[str, str]]:
+        """What Connect says of the connector's tasks; nothing while it does not answer."""
         try:
             connection = HTTPConnection(HOST, self.port, timeout=5)
             connection.request("GET", f"/connectors/{_NAME}/status")
-            states = [task["state"] for task in json.load(connection.getresponse())["tasks"]]
+            found: list[dict[str, str]] = json.load(connection.getresponse())["tasks"]
         except (OSError, HTTPException, KeyError, ValueError):
-            return False
-        return states == ["RUNNING"]
+            return []
+        return found
 
     def stop(self) -> None:
         """Stop it; does nothing when it is not running."""

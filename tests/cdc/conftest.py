@@ -92,7 +92,8 @@ class Captured:
         )
 
     def end(self):
-        """How many records the topic has; 0 if there is none."""
+        """How many records the topic has; 0 if there is none. Fails where no more will come."""
+        self.connect.refuse_failed()
         with self._consumer() as (consumer, places):
             return sum(consumer.end_offsets(places).values())
 

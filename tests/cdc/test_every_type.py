@@ -53,11 +53,11 @@ def test_the_current_table_is_what_select_finds(source, capture, harness, spark,
     captured = {"default": capture(format, database, table="default_", **settings)}
     captured["full"] = captured["default"].of("full_")
     for identity in IDENTITIES:
-        wait_until(lambda i=identity: captured[i].end() == 3, "the snapshot is not there", 60)
+        wait_until(lambda i=identity: captured[i].end() == 3, "the snapshot is not there", 300)
     for identity in IDENTITIES:
         change(source, identity)
     for identity in IDENTITIES:
-        wait_until(lambda i=identity: captured[i].end() == COUNT, "a change is not there", 60)
+        wait_until(lambda i=identity: captured[i].end() == COUNT, "a change is not there", 300)
         stream = captured[identity].stream(name=identity, current={"table": {"buckets": 1}})
         harness.run(stream, "one", spark)
         rows = DeltaTable(tables_of(stream)["current"]).to_pyarrow_table().to_pylist()

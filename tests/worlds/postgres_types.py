@@ -220,7 +220,11 @@ COLUMNS: Mapping[str, Column] = {
     "price": Column("numeric(20,6)", _number(6), ("12345678901234.567891", "-0.000001")),
     "count_": Column("numeric(5)", _number(0), ("12345", "0")),
     "free": Column(
-        "numeric", _number(None), ("1.25", "-1e20"), "('0.' || repeat('7', 9000))::numeric", _always
+        "numeric",
+        _number(None),
+        ("1.25", "-1e20"),
+        "('0.' || repeat('7', 9000))::numeric",
+        lambda settings: settings.get("decimal.handling.mode") != "string",
     ),
     "cash": Column("money", _cash, ("'1234.50'", "'-0.01'")),
     "padded": Column("char(6)", _text, ("'é'", "''")),
@@ -289,7 +293,13 @@ COLUMNS: Mapping[str, Column] = {
         ("'{6f8b1b0e-6a53-4f0c-9d52-3a1c9a1b0f10}'",),
         _filled("'6f8b1b0e-6a53-4f0c-9d52-3a1c9a1b0f10'::uuid", 900),
     ),
-    "days": Column("date[]", _day, ("'{2024-02-29,NULL}'",), _filled("'2024-02-29'::date")),
+    "days": Column(
+        "date[]",
+        _day,
+        ("'{2024-02-29,NULL}'",),
+        _filled("'2024-02-29'::date"),
+        lambda settings: settings.get("time.precision.mode") == "connect",
+    ),
     "times": Column(
         "timestamp[]",
         _local,
