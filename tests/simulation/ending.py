@@ -70,6 +70,7 @@ def end(world: World, watch: Watch, choose: Choose) -> Iterator[str]:
     yield from _finish_backfills(world, watch, choose)
     yield from _land_all(world, watch, choose)
     _decode_anew(world)
+    _decode_as_told(world, choose)
     _finish_erasing(world)
     yield from _fold_all(world, watch, choose)
 
@@ -80,6 +81,18 @@ def _decode_anew(world: World) -> None:
         _retried(world, partial(run_events.decode_anew, world, 0))
         if world.processes[-1].error is None:
             world.facts.pop("typed_restored")
+
+
+def _decode_as_told(world: World, choose: Choose) -> None:
+    """Whoever has told event types otherwise has their records decoded again."""
+    for _ in range(ROUNDS):
+        if "types_retold" not in world.facts or world.stream.decode is None:
+            return
+        decide_all(world, choose)
+        _retried(world, partial(run_events.decode_anew, world, 0))
+        if world.processes[-1].error is None:
+            world.facts.pop("types_retold")
+            world.happened("types_as_told")
 
 
 def _finish_erasing(world: World) -> None:

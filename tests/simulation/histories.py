@@ -110,6 +110,9 @@ def _have_types(random: Random, options: dict[str, Any], events: list[Event]) ->
         options["current"]["type"] = "a"
     for _ in range(random.randint(0, 4)):
         events.insert(random.randint(0, len(events)), ("edit_types", random.randint(0, 2)))
+    for name in ("retell_types", "end_first_type", "take_type_out", "rename"):
+        for _ in range(random.choice((0, 0, 1, 2))):
+            events.insert(random.randint(0, len(events)), (name,))
 
 
 def _options(random: Random, topics: dict[str, int]) -> dict[str, Any]:

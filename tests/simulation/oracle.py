@@ -10,6 +10,7 @@ from typing import Any
 from tests.simulation.current import CurrentRow, folded, states, swept
 from tests.simulation.kafka import RECORD
 from tests.simulation.properties import Log
+from tests.simulation.spark import TYPES, id_of
 from tests.simulation.table import key_of
 from tests.simulation.table_events import FOREIGN
 from tests.simulation.world import World
@@ -221,9 +222,10 @@ def _erased(world: World, state: LedgerState) -> Iterator[str]:
 
 def _decoded(world: World) -> Iterator[str]:
     """Each row of the typed tables holds the record of its raw row, and each raw row has one."""
-    result = typed_against_raw(world.context(None, "audit", RunRequest()))
-    if result is None or None in {t.table_id for t in world.tables[1:]}:
+    if world.stream.decode is None or None in {t.table_id for t in world.tables[1:]}:
         return  # new tables are found once there is something to decode
+    result = typed_against_raw(world.context(None, "audit", RunRequest()))
+    assert result is not None
     for flaw in (*result.missing, *result.doubled):
         yield f"typed audit: {flaw}"
     raw = {(r.identity, r.offset): r.serial for r in world.table.rows()}
@@ -236,6 +238,25 @@ def _decoded(world: World) -> Iterator[str]:
             yield f"typed {row} has no raw row: {world.origins[row.serial]}"
     if result.pending:
         yield f"typed audit: {result.pending} offsets are not decoded"
+    yield from _routed(world)
+
+
+def _routed(world: World) -> Iterator[str]:
+    """Each row is in the table of its event type; and where all were decoded again, all are."""
+    decode = world.decode
+    if decode is None or not decode.types or "types_retold" in world.facts:
+        return
+    subjects = {one.type: str(one.subject) for one in decode.types}
+    for name, table in world.typed_tables.items():
+        for row in table.rows():
+            if TYPES[id_of(row.serial) - 1] != subjects[name]:
+                yield f"{row} of type {TYPES[id_of(row.serial) - 1]} is in the table of {name}"
+    if "types_as_told" in world.facts:
+        wanted = {one.subject for one in decode.types if not one.ended}
+        for row in world.quarantine.rows():
+            subject = TYPES[id_of(row.serial) - 1]
+            if subject in wanted and row.serial not in world.spark.garbled:
+                yield f"{row} of type {subject} is in quarantine"
 
 
 def _audit(world: World) -> Iterator[str]:

@@ -205,6 +205,56 @@ def edit_types(world: World, how: int) -> None:
         world.stream = world.stream.model_copy(update={"decode": world.decode})
 
 
+def retell_types(world: World) -> None:
+    """The first two types are told by each other's subject from now on."""
+    decode = world.decode
+    if decode is None or not decode.types:
+        return
+    first, second, *more = decode.types
+    swapped = (one.model_copy(update={"subject": s}) for one, s in _crossed(first, second))
+    value = decode.value.model_copy(update={"types": [*swapped, *more]})
+    world.decode = decode.model_copy(update={"value": value})
+    if world.stream.decode is not None:
+        world.stream = world.stream.model_copy(update={"decode": world.decode})
+    world.happened("types_retold")
+
+
+def end_first_type(world: World) -> None:
+    """Somebody ends the first event type, which may be folded, or lets it go on."""
+    decode = world.decode
+    if decode is None or not decode.types:
+        return
+    first, *others = decode.types
+    ended = first.model_copy(update={"ended": not first.ended})
+    value = decode.value.model_copy(update={"types": [ended, *others]})
+    world.decode = decode.model_copy(update={"value": value})
+    if world.stream.decode is not None:
+        world.stream = world.stream.model_copy(update={"decode": world.decode})
+    world.happened("types_retold")
+
+
+def _crossed(one: EventType, other: EventType) -> tuple[tuple[EventType, str | None], ...]:
+    return (one, other.subject), (other, one.subject)
+
+
+def take_type_out(world: World) -> None:
+    """Somebody takes the last event type out of the stream file, or puts it in again."""
+    if world.decode is None or world.stream.decode is None or not world.decode.types:
+        return
+    types = world.decode.types
+    if world.stream.decode.types == types:
+        types = types[:-1]
+    value = world.decode.value.model_copy(update={"types": types})
+    decode = world.decode.model_copy(update={"value": value})
+    world.stream = world.stream.model_copy(update={"decode": decode})
+
+
+def rename(world: World) -> None:
+    """Somebody moves the typed tables, and says so: their addresses are others."""
+    if world.stream.decode is not None:
+        world.rename()
+
+
 def fold(world: World, run: int) -> None:
     """Somebody folds what is decoded, or what a run has folded once more."""
     if world.stream.current is not None:

@@ -275,7 +275,9 @@ class World:
         )
 
     def _former(self, role: str, uri: str, tick: Callable[[str], None]) -> Any:
-        state = self.former.get(uri, TableState())
+        named = {} if self.decode is None else self.decode.addresses  # a type may be taken out
+        today = {uri: self.typed_tables[name] for name, uri in named.items()}
+        state = (today | self.former).get(uri, TableState())
         kind = SimulatedCurrent if isinstance(state, CurrentState) else SimulatedTable
         table = kind(state, tick, role, uri)
         if role == "decoded":
@@ -292,6 +294,8 @@ class World:
     def readdress(self) -> None:
         """The stream file names other typed and current tables from now on."""
         number = self.number("address")
+        if self.stream.decode is not None:  # with all of its event types
+            self.stream = self.stream.model_copy(update={"decode": self.decode})
         for section, new in (("decode", self.decode), ("current", self.folds)):
             if new is None:
                 continue
@@ -318,6 +322,20 @@ class World:
                 self, "decode" if section == "decode" else "folds", new.model_copy(update=update)
             )
         self.stream = self.stream.model_copy(update={"decode": self.decode, "current": self.folds})
+
+    def rename(self) -> None:
+        """The typed tables are what they were, and at other addresses."""
+        put_back, number = self.decode, self.number("address")
+        assert put_back is not None
+        ends = {"table": "-{type}" if put_back.types else "", "quarantine": "-bad"}
+        update = {
+            section: getattr(put_back, section).model_copy(
+                update={"uri": f"/lake/moved-{number}{end}"}
+            )
+            for section, end in ends.items()
+        }
+        self.decode = put_back.model_copy(update=update)
+        self.stream = self.stream.model_copy(update={"decode": self.decode})
 
     def said(self, row: Row) -> Change:
         """What a typed row says: some are deletes, some lack the long value."""
@@ -353,7 +371,7 @@ class World:
     @property
     def typed_tables(self) -> dict[str, TableState]:
         """The typed tables by event type; the only one by no name."""
-        decode = self.stream.decode or self.decode
+        decode = self.decode  # the stream file may lack the section, or a type, for a while
         first, *more = (*(t.type for t in decode.types),) if decode and decode.types else ("",)
         return {first: self.decoded, **{name: self.of_types[name] for name in more}}
 
