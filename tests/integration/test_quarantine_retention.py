@@ -68,6 +68,42 @@ def test_old_rows_go_and_nobody_misses_them(lake, later):
     assert maintain(lake).expired.rows == 0
 
 
+def test_a_redrive_says_how_many_it_does_not_find(lake, later, caplog):
+    """They are in no table, so nothing else would."""
+    assert lake.redrives("one").asked == 2
+    told = "removed from the quarantine for their age (maintenance.quarantine_days): 2 records"
+    assert told not in caplog.text
+    later(DAYS + 1)
+    maintain(lake)
+    assert lake.redrives("two").asked == 0
+    assert told in caplog.text
+    lake.decodes("one")  # cleared: they are there again
+    caplog.clear()
+    assert lake.redrives("three").asked == 2
+    assert told not in caplog.text
+
+
+def test_a_type_that_is_added_gets_what_was_let_go_by_decoding_again(tmp_path, later):
+    """A redrive looks into the quarantine, and decoding again into the raw table."""
+    named = [{"type": "a", "record": "A"}]
+    value = {"format": "avro", "subject": "orders-value", "types": named}
+    lake = DecodedLake(
+        tmp_path, value=value, tombstones="drop", table={"uri": f"{tmp_path}/{{type}}"}
+    )
+    lake.maintenance = {"quarantine_days": DAYS}
+    lake.lands(*(value_of(lake.register(("id", "int"), record=name)) for name in "AB"))
+    lake.decodes("one")
+    assert (lake.typed("a"), lake.bad()) == ([0], [(1, "other_type")])
+    later(DAYS + 1)
+    maintain(lake)
+    named.append({"type": "b", "record": "B"})
+    assert lake.redrives("two").asked == 0
+    lake.decodes_again("again")
+    assert (lake.typed("a"), lake.typed("b"), lake.bad()) == ([0], [1], [])
+    audit = lake.audits()
+    assert (audit.clean, audit.let_go) == (True, 0)
+
+
 def test_rows_of_newer_plans_stay(lake, later):
     """However old their records are; those in between are not touched either."""
     lake.lands(b"bad")

@@ -22,6 +22,8 @@ from tideline.ledger.state import LedgerState
 from tideline.model.decoding import AGAIN, DecodedAgain, DecodePlan, ErrorClass, Redriven
 from tideline.model.offsets import CoordinateRange
 from tideline.model.spark_job import DecodeResult
+from tideline.model.wording import how_many
+from tideline.rules.maintenance import still_expired
 from tideline.table.scans import quarantined
 from tideline.table.scans import since as rows_since
 
@@ -63,6 +65,7 @@ def redrive(
         state = run.ledger.read()
         ranges = still_landed(quarantined(run.typed.quarantine, classes, since), state.head)
         asked += sum(len(r.offsets) for r in ranges)
+        _tell_let_go(run, state)
         for attempt, result in _decoded(run, ranges, tuple(classes) or ("all",)):
             if result.decoded.rows == 0:
                 attempt.discard(run)
@@ -70,6 +73,16 @@ def redrive(
                 continue
             records.append(close_decoding(run, commit(run, attempt, result)))
     return Redriven(asked, tuple(records))
+
+
+def _tell_let_go(run: RunContext, state: LedgerState) -> None:
+    """Say how many records no redrive finds: an event type that was added since may claim them."""
+    if gone := (still_expired(run.ledger.expired_rows()) & state.head.coverage).offsets:
+        log.warning(
+            "removed from the quarantine for their age (maintenance.quarantine_days): %s. A redrive"
+            " does not find them; tideline decode FILE --again decodes them as well",
+            how_many(gone, "record"),
+        )
 
 
 def decode_again(run: RunContext, since: datetime | None = None) -> DecodedAgain:
