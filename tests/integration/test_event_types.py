@@ -163,6 +163,41 @@ def test_a_type_that_has_a_table_stays_in_the_file(lake, left):
     assert places(lake) == {"created": [0, 4], "paid": [1], "bad": [(3, "other_type")]}
 
 
+def test_an_audit_of_a_file_that_lacks_a_type_misses_no_rows(lake):
+    """It says what the file lacks: the rows of that type stand where they stood."""
+    types(lake, CREATED)
+    with pytest.raises(BadInput, match="the ledger knows the typed table of event type paid"):
+        lake.audits()
+    types(lake, CREATED, PAID)
+    assert is_clean(lake)
+
+
+def test_an_audit_of_new_tables_has_all_to_decode(lake, tmp_path):
+    """Before the run that decodes everything again, nothing is missing in them."""
+    new = lake_of(tmp_path, name="2").decode
+    lake.decode |= {key: new[key] for key in ("table", "quarantine")}
+    audit = lake.audits()
+    assert (audit.missing, audit.pending, audit.clean) == ((), 4, True)
+    lake.lands(value_of(lake.created))
+    lake.decodes("two")
+    assert lake.audits().pending == 0
+    assert is_clean(lake)
+
+
+def test_what_was_told_otherwise_moves_once_it_is_decoded_again(lake):
+    """A cleared run decodes as it did then, unless its records were decoded again since."""
+    types(lake, CREATED | {"subject": "paid-value"}, PAID | {"subject": "created-value"})
+    before = {"created": [0], "paid": [1], "bad": [(3, "other_type")]}
+    after = {"created": [1], "paid": [0], "bad": [(3, "other_type")]}
+    assert lake.decodes("one").plan.run_id == "one"
+    assert places(lake) == before
+    lake.decodes_again("again")
+    assert places(lake) == after
+    assert lake.decodes("one") is None
+    assert places(lake) == after
+    assert is_clean(lake)
+
+
 def test_new_addresses_for_all_tables_begin_anew(lake, tmp_path):
     """With other types too; the tables of before are known to who erases."""
     new = lake_of(tmp_path, CREATED, {"type": "rest", "record": "*"}, name="2").decode

@@ -101,6 +101,17 @@ def refuse_other_tables(run: RunContext) -> None:
     _refuse_others(run, run.ledger.read(), _tables(run))
 
 
+def decoded_here(run: RunContext, state: LedgerState) -> tuple[Places, str | None]:
+    """What is decoded into the tables of the stream file; and why nobody can tell, if so.
+
+    Nothing is decoded into new tables yet: the next run does it.
+    """
+    tables, known = _tables(run), state.decoding.known_tables
+    wrong = tuple(strangers(tables, known, state.decoding.token))
+    anew = begins_anew(tables, known)
+    return NOWHERE if anew else state.decoding.coverage, _told(run, wrong) if wrong else None
+
+
 def note_tables(run: RunContext) -> None:
     """Note the ids of the tables before their first rows, for every later run to compare.
 
@@ -196,12 +207,16 @@ def _refuse_others(run: RunContext, state: LedgerState, tables: tuple[TypedTable
         raise BadInput(f"stream {stream}: {'; '.join(wrong)}. Nothing was decoded", tables=wrong)
     known, token = state.decoding.known_tables, state.decoding.token
     if wrong := tuple(strangers(tables, known, token)):
-        raise BadInput(
-            f"stream {stream}: {'; '.join(wrong)}. Nothing was decoded. Next: give both tables'"
-            " addresses as they were, or restore them; or give two new addresses, or delete both"
-            " tables: then everything that is landed is decoded again",
-            tables=wrong,
-        )
+        raise BadInput(_told(run, wrong), tables=wrong)
+
+
+def _told(run: RunContext, wrong: Iterable[str]) -> str:
+    """What to do about tables that do not hold what is decoded."""
+    return (
+        f"stream {run.stream.stream}: {'; '.join(wrong)}. Nothing was decoded. Next: give both"
+        " tables' addresses as they were, or restore them; or give two new addresses, or delete"
+        " both tables: then everything that is landed is decoded again"
+    )
 
 
 def _tables(run: RunContext) -> tuple[TypedTable, ...]:

@@ -7,8 +7,8 @@ from dataclasses import replace
 from itertools import chain
 
 from tideline.decoding.rules import closed, joined, reconciled, rows_within
-from tideline.decoding.tables import RAW_IS_GONE
-from tideline.errors import ServiceAway, StreamBusy, VerificationFailed
+from tideline.decoding.tables import RAW_IS_GONE, decoded_here
+from tideline.errors import BadInput, ServiceAway, StreamBusy, VerificationFailed
 from tideline.failpoints import reach
 from tideline.landing.context import RunContext, log, now
 from tideline.ledger.state import LedgerState
@@ -30,6 +30,7 @@ def typed_against_raw(run: RunContext) -> TypedAudit | None:
     """Every decoded coordinate against all three tables; None without typed tables.
 
     Raises:
+        BadInput: The stream file names other tables than those that hold what is decoded.
         StreamBusy: Decodings closed faster than the tables could be read.
         ServiceAway: A store is away.
     """
@@ -38,9 +39,10 @@ def typed_against_raw(run: RunContext) -> TypedAudit | None:
     for _ in range(_TRIES):
         state, version = run.ledger.read(), run.table.observe().version
         decoding = state.decoding
-        ranges = decoding.coverage.ranges()
+        coverage, wrong = decoded_here(run, state)
+        ranges = coverage.ranges()
         found = audit_typed(
-            decoding.coverage,
+            coverage,
             decoding.open.plan.ranges if decoding.open is not None else (),
             state.head.coverage,
             {} if version is None else run.table.landed(ranges, version),
@@ -55,6 +57,8 @@ def typed_against_raw(run: RunContext) -> TypedAudit | None:
         )
         after = run.ledger.read()
         if (after.decoding, after.head.coverage) == (decoding, state.head.coverage):
+            if wrong is not None:  # or a decoding has made them meanwhile
+                raise BadInput(wrong)
             return found
     raise StreamBusy("decodings close faster than the tables can be read; audit again")
 
