@@ -12,14 +12,15 @@ from sqlalchemy.engine import URL
 from devstack.process import HOST, Server, free_ports
 from devstack.registry import Registry
 from devstack.registry_program import converter_jars
+from tideline.errors import ServiceAway
 from tideline.launch.jars import fetch
 from tideline.launch.java import find_java
 
 _JAVA = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _START_SECONDS = 300
 _LARGEST = 16 * 1024 * 1024
-"""Bytes of a record. With REPLICA IDENTITY FULL an update has its row twice; a producer's limit is 1
-MiB otherwise, and a topic's as well, and the connector's task fails at a larger record."""
+"""Bytes of a record. With REPLICA IDENTITY FULL an update has its row twice, and at a record above
+the default, 1 MiB, the connector's task fails."""
 _NAME = "source"
 
 

@@ -435,6 +435,24 @@ MUTANTS = (
         "test_who_looks_or_erases_is_told_that_another_event_type_is_folded",
     ),
     Mutant(
+        "types: each id of a type names its own schema",
+        "schema_id = F.when(_begins_with(data, writer.schema_id), writer.schema_id)",
+        "schema_id = F.when(F.lit(False), writer.schema_id)",
+        "tests/spark/test_event_types.py::test_a_record_is_read_by_the_schema_that_its_id_names",
+    ),
+    Mutant(
+        "types: an audit looks into the tables that the ledger knows",
+        "            if wrong is not None:  # or a decoding has made them meanwhile\n",
+        "            if False:\n",
+        f"{TYPES}::test_an_audit_of_a_file_that_lacks_a_type_misses_no_rows",
+    ),
+    Mutant(
+        "decode: an audit of new tables finds all to decode",
+        "return NOWHERE if anew else state.decoding.coverage,",
+        "return state.decoding.coverage,",
+        f"{TYPES}::test_an_audit_of_new_tables_has_all_to_decode",
+    ),
+    Mutant(
         "types: a schema that nobody can read is trouble of its records",
         "return _Found(tuple(claims)[:1], None, text if reason",
         "return _Found(tuple(claims), None, text if reason",

@@ -76,6 +76,26 @@ def test_each_record_is_counted_once(spark, tmp_path, offsets):
     assert not result.asks_again
 
 
+def test_a_record_is_read_by_the_schema_that_its_id_names(spark, tmp_path):
+    """Of several of one type, whose records would be read as one another's; a header is no id."""
+    fields = [{"name": name, "type": "long"} for name in ("id", "amount")]
+    one, other = (
+        {"type": "record", "name": "Created", "fields": [*order]}
+        for order in (fields, reversed(fields))
+    )
+    both = part("created", {1: one, 258: other}, one, {"id": "long", "amount": "long"})
+    told = {"id": 7, "amount": 9}
+    values = (avro(one, told, 1), avro(other, told, 258))
+    records = [raw_row(0, values[0]), *(raw_row(n, values[1], headers=HEADERS) for n in (1, 2))]
+    folder, plan = tmp_path, {"types": (TypePlan("created", str(tmp_path / "created")),)}
+    job = job_of(folder, records, (both, OTHERS), tombstones="drop", table_uri="", **plan)
+    to = TypedOutput(Output(str(folder / "created"), "decoded-1"))
+    result = decode_rows.execute(spark.session, replace(job, types={"created": to}))
+    rows = [(r["offset"], r["schema_id"], r["id"], r["amount"]) for r in rows_of(to.output)]
+    assert sorted(rows) == [(0, 1, 7, 9), (1, 258, 7, 9), (2, 258, 7, 9)]
+    assert (result.decoded.rows, result.raw_rows, result.bad_of_types) == (3, 3, 0)
+
+
 def test_there_is_a_pass_for_those_types_that_have_records(spark, tmp_path):
     """Whichever is the first; each pass reads all raw files."""
     for name, record in (("created", created(0)), ("paid", paid(0))):

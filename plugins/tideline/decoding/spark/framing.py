@@ -40,7 +40,7 @@ _HEAD = "_head"
 _LARGEST_ID = 2**31 - 1
 
 
-def unframe(rows: DataFrame, part: PartPlan) -> DataFrame:
+def unframe(rows: DataFrame, part: PartPlan, *, tells_why: bool = True) -> DataFrame:
     """Add payload, id, class and text of an error in the framing, and whether the id is new.
 
     The payload is null where nothing is to be decoded: there is no record, or its id says that it
@@ -49,7 +49,11 @@ def unframe(rows: DataFrame, part: PartPlan) -> DataFrame:
     Args:
         rows: With the column that the part names.
         part: How it is framed, and which ids are known.
+        tells_why: Whether the error's text is wanted; it is null otherwise. Building it takes more
+            calls of Spark's driver than all else.
     """
+    if part.type not in ("", OTHER_TYPES) and part.writers and not part.unfit:
+        return rows.withColumns(_of_writers(part))
     data = value_bytes(part)
     if part.framing == "plain":
         return rows.withColumns(
@@ -78,10 +82,37 @@ def unframe(rows: DataFrame, part: PartPlan) -> DataFrame:
         {
             PAYLOAD: F.when(has_writer, payload),
             ERROR_CLASS: name,
-            ERROR: _said(part, name),
+            ERROR: _said(part, name) if tells_why else F.lit(None).cast("string"),
             IS_NEW: is_new,
         }
     ).drop(_HEAD)
+
+
+def _of_writers(part: PartPlan) -> dict[str, Column]:
+    """What is said of records that were chosen by their ids: each has one that can be read."""
+    data, none = F.col(part.part), F.lit(None).cast("string")
+    *others, last = part.writers
+    schema_id = F.lit(last.schema_id)
+    for writer in reversed(others):
+        schema_id = F.when(_begins_with(data, writer.schema_id), writer.schema_id).otherwise(
+            schema_id
+        )
+    return {
+        PAYLOAD: F.substring(data, 6, 2**31 - 1),
+        SCHEMA_ID: schema_id,
+        ERROR_CLASS: none,
+        ERROR: none,
+        IS_NEW: F.lit(False),
+    }
+
+
+def _begins_with(data: Column, schema_id: int) -> Column:
+    return F.substring(data, 1, 5) == F.lit(head_of(schema_id))
+
+
+def head_of(schema_id: int) -> bytes:
+    """The bytes before a record of that schema."""
+    return b"\0" + schema_id.to_bytes(4, "big")
 
 
 def _brought(part: PartPlan, *, tells_text: bool = False) -> Column:
@@ -137,7 +168,7 @@ def _schema_id(part: PartPlan) -> Column:
     is_id = is_framed & (number <= _LARGEST_ID) & _header_of_others(part).isNull()
     read = F.when(is_id, number.try_cast("int"))
     for writer in reversed(part.writers):
-        known = F.lit(b"\0" + writer.schema_id.to_bytes(4, "big"))
+        known = F.lit(head_of(writer.schema_id))
         read = F.when(head == known, F.lit(writer.schema_id)).otherwise(read)
     return read
 

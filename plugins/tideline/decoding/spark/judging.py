@@ -38,8 +38,13 @@ IS_TOMBSTONE, IS_DROPPED, PART = "is_tombstone", "is_dropped", "part"
 _TOLD = (ERROR_CLASS, ERROR)
 
 
-def judge(plan: DecodePlan) -> Transform:
+def judge(plan: DecodePlan, *, tells_why: bool = True) -> Transform:
     """Decode, and judge.
+
+    Args:
+        plan: How.
+        tells_why: Whether bad rows are wanted, with their `error`; without it, not all of them
+            have one.
 
     Added beside the raw columns are `is_tombstone`, `is_dropped` (a tombstone that is not kept),
     `value_fields` and `key_fields`, `schema_id`, `is_new_id`, `event_date` if the plan has one, and
@@ -61,7 +66,8 @@ def judge(plan: DecodePlan) -> Transform:
         is_dropped = F.col("value").isNull() if plan.tombstones == "drop" else F.lit(False)
         rows = rows.withColumns({IS_TOMBSTONE: value.isNull(), IS_DROPPED: is_dropped})
         for part in sorted(plan.parts, key=lambda part: part.part != "value"):
-            rows = _with_part(rows, part).transform(_judge_null(part, plan.tombstones))
+            rows = _with_part(rows, part, tells_why=tells_why)
+            rows = rows.transform(_judge_null(part, plan.tombstones))
         rows = _joined(rows, plan).transform(open_envelopes(plan))
         if plan.event_date is not None:
             rows = rows.transform(judge_event_date(plan))
@@ -83,20 +89,20 @@ def _is_gone(plan: DecodePlan) -> Column:
     return is_gone
 
 
-def _with_part(rows: DataFrame, part: PartPlan) -> DataFrame:
-    """Decode one part; what is said of it gets its name."""
-    framed = unframe(rows, part)
-    wanted = {n: F.when(~F.col(IS_DROPPED), F.col(n)) for n in (PAYLOAD, *_TOLD)}
-    wanted[IS_NEW] = F.col(IS_NEW) & ~F.col(IS_DROPPED)
-    framed = framed.withColumns(wanted).withColumnsRenamed({n: f"framing_{n}" for n in _TOLD})
-    decoded = decode(framed, part)
-    told = {n: F.coalesce(F.col(f"framing_{n}"), F.col(n)) for n in _TOLD}
-    names = (FIELDS, SCHEMA_ID, IS_NEW, *_TOLD, *((INVALID_PLACES,) if part.lenient else ()))
-    return (
-        decoded.withColumns(told)
-        .drop(PAYLOAD, *(f"framing_{n}" for n in _TOLD))
-        .withColumnsRenamed({n: f"{part.part}_{n}" for n in names})
-    )
+def _with_part(rows: DataFrame, part: PartPlan, *, tells_why: bool) -> DataFrame:
+    """Decode one part; what is said of it gets its name.
+
+    In few steps: Spark analyses the plan anew after each.
+    """
+    is_kept = ~F.col(IS_DROPPED)
+    framed = {f"framing_{n}": F.when(is_kept, F.col(n)) for n in _TOLD}
+    framed |= {PAYLOAD: F.when(is_kept, F.col(PAYLOAD)), IS_NEW: F.col(IS_NEW) & is_kept}
+    decoded = decode(unframe(rows, part, tells_why=tells_why).withColumns(framed), part)
+    names = (FIELDS, SCHEMA_ID, IS_NEW, *((INVALID_PLACES,) if part.lenient else ()))
+    named = {n: F.col(n) for n in names}
+    named |= {n: F.coalesce(F.col(f"framing_{n}"), F.col(n)) for n in _TOLD}
+    told = decoded.withColumns({f"{part.part}_{n}": column for n, column in named.items()})
+    return told.drop(PAYLOAD, *named, *(f"framing_{n}" for n in _TOLD))
 
 
 def _judge_null(part: PartPlan, tombstones: str) -> Transform:

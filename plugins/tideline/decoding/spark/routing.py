@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from tideline.decoding.spark.expectations import counted
 from tideline.decoding.spark.fields import ERROR_CLASS, PAYLOAD
-from tideline.decoding.spark.framing import IS_NEW, unframe
+from tideline.decoding.spark.framing import IS_NEW, head_of, unframe
 from tideline.decoding.spark.judging import PART, judge
 from tideline.decoding.spark.writing import (
     Bad,
@@ -135,7 +135,7 @@ def _of(plan: DecodePlan, name: str) -> Transform:
 
 def _begins(ids: Sequence[int]) -> Column:
     """Whether a value begins with one of these ids; null where there is no value."""
-    heads = [F.lit(b"\0" + n.to_bytes(4, "big")) for n in ids]
+    heads = [F.lit(head_of(n)) for n in ids]
     return F.substring("value", 1, 5).isin(*heads) if heads else F.lit(False)
 
 

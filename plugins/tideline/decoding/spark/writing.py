@@ -148,7 +148,7 @@ def write_typed(raw: DataFrame, job: DecodeJob, step: int) -> Mapping[str, Any]:
     `own_transform` and `refuse_other_rows` say what they refuse.
     """
     is_bad = F.col(ERROR_CLASS).isNotNull()
-    judged = raw.transform(for_typed(job.plan)).transform(judge(job.plan))
+    judged = raw.transform(for_typed(job.plan)).transform(judge(job.plan, tells_why=False))
     metrics = [*_counts(is_bad, step), *failures(job.plan, of_bad=False)]
     if any(map(untold_columns, job.plan.parts)):
         metrics.append(F.count_if(F.col(IS_BARE)).alias(IS_BARE))
