@@ -85,7 +85,7 @@ def remove_expired(run: RunContext, table: MaintainedTablePort) -> RowCount:
         at=now(),
         ranges=found.ranges(found.chosen),
     )
-    run.ledger.update(lambda state: state.with_expired_rows(gone))
+    run.ledger.update(lambda state: state.noting(gone))
     reach("maintain:let_go_noted")
     # Few ranges: a commit names them all, and rows that go have rarely others between them.
     change = attempt.change(removal_id(_NAME), found.ranges(hulls(found.chosen, found.others)))
