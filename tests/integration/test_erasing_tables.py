@@ -16,13 +16,14 @@ from deltalake import DeltaTable, write_deltalake
 from tests.worlds.lake import Lake
 from tideline.delta_io import read_parquet
 from tideline.errors import BadInput
-from tideline.landing.attempts import begin_attempt, fence
+from tideline.landing.attempts import begin_attempt
 from tideline.landing.table_commit import remove
 from tideline.model.offsets import CoordinateRange
 from tideline.operations import erase_finding
 from tideline.operations.reading import require_clean
 from tideline.table.maintained_table import MaintainedTable
 from tideline.table.scans import rows_at
+from tideline.table.schema import fence_id
 
 COORDINATES = ("topic_id", "generation", "partition", "offset")
 
@@ -50,7 +51,7 @@ def test_a_cut_log_says_what_it_said_and_nothing_of_before(lake):
     with lake.ledger.lease("writer"):
         run = lake.open("next")
         attempt = begin_attempt(run, lake.ledger.read().control.ledger_id)
-        remove(run, fence(run, attempt, "next"), after_version=2)
+        remove(run, attempt.change(fence_id("next")), after_version=2)
     assert table.cut_log() == 2  # the commit and the checkpoint of before
     assert DeltaTable(lake.uri).version() == 3
     assert require_clean(lake.run).rows == 400

@@ -534,15 +534,15 @@ def test_schemas_are_noted_with_a_change_and_found_by_id(new_store):
     ledger = Ledger(new_store(), "s")
     assert ledger.known_schemas([7]) == {}
     noted = [writer_schema(7), writer_schema(2**31 - 1, '"int"'), writer_schema(12, '"long"')]
-    after = ledger.update(lambda s: s.with_next_token().with_schemas(noted))
-    assert after.noted_schemas == ()
+    after = ledger.update(lambda s: s.with_next_token().noting(*noted))
+    assert after.noted == ()
     assert ledger.read().control.token == 1
     other = Ledger(new_store(), "s")
     assert other.known_schemas([]) == {}
     assert other.known_schemas([7, 2**31 - 1, 99]) == {s.schema_id: s for s in noted[:2]}
     assert [e.key for e in other.store.history("schema", "12")] == ["12"]
     version = other.read().version
-    other.update(lambda s: s.with_schemas([]))
+    other.update(lambda s: s.noting())
     assert other.read().version == version
 
 
@@ -551,7 +551,7 @@ def test_only_new_schemas_are_noted(new_store):
     ledger = Ledger(new_store(), "s")
     first = writer_schema(7)
     for _ in range(2):
-        ledger.update(lambda s: s.with_schemas([first]))
+        ledger.update(lambda s: s.noting(first))
     assert ledger.known_schemas([7]) == {7: first}
     new = writer_schema(8, '"int"')
     assert ledger.new_schemas([new, writer_schema(7, known_as=""), new]) == (new,)
@@ -562,16 +562,16 @@ def test_schemas_that_records_bring_have_ids_of_the_ledgers_own(new_store):
     """An id stands for one text of one part, whatever a registry has given, or a version before."""
     ledger, text = Ledger(new_store(), "s"), '{"type": "int64"}'
     before = WriterSchema(1_234_567, '"of before"', "d", "values:1234567", (), "json")
-    ledger.update(lambda s: s.with_schemas([before, writer_schema(7, text)]))
+    ledger.update(lambda s: s.noting(before, writer_schema(7, text)))
     (new,) = ledger.brought("values", "json", [text])
     assert (new.text, new.known_as) == (text, f"values:{new.schema_id}")
     assert new.schema_id < PLAIN_ID
     assert new.digest == sha256(text.encode()).hexdigest()
     assert ledger.brought("values", "json", [before.text, text]) == (before, new)
-    ledger.update(lambda s: s.with_schemas([new]))
+    ledger.update(lambda s: s.noting(new))
     other = ledger.brought("keys", "json", [text])
     assert other[0].schema_id == new.schema_id - 1
-    ledger.update(lambda s: s.with_schemas(other))
+    ledger.update(lambda s: s.noting(*other))
     assert ledger.brought("values", "json", [text]) == (new,)
     assert ledger.brought("keys", "json", [text]) == other
 
@@ -585,7 +585,7 @@ def test_a_free_id_is_an_int_whatever_is_taken():
 def test_an_id_with_another_schema_than_before_is_refused(new_store):
     """Another registry, or one that was put back: its ids mean something else."""
     ledger = Ledger(new_store(), "s")
-    ledger.update(lambda s: s.with_schemas([writer_schema(7)]))
+    ledger.update(lambda s: s.noting(writer_schema(7)))
     other = writer_schema(7, '"int"', known_as="t:3")
     imported = replace(writer_schema(7), references=(("a.proto", "x"),))
     for changed in (other, imported, replace(writer_schema(7), schema_type="json")):
@@ -596,7 +596,7 @@ def test_an_id_with_another_schema_than_before_is_refused(new_store):
         ledger.new_schemas([other])
     with pytest.raises(SchemaChanged, match="schema id 9"):
         ledger.new_schemas([writer_schema(9), writer_schema(9, '"int"')])
-    ledger.update(lambda s: s.with_schemas([other]))
+    ledger.update(lambda s: s.noting(other))
     with pytest.raises(SchemaChanged):
         ledger.known_schemas([7])
     assert ledger.known_schemas([8]) == {}

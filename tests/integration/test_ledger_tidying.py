@@ -12,10 +12,19 @@ from deltalake import DeltaTable
 
 from tideline.errors import CommitConflict
 from tideline.ledger import delta_files, delta_store
+from tideline.ledger.delta_logs import LedgerLogs
 from tideline.ledger.delta_store import DeltaLedgerStore, compact, merge, tidy
 from tideline.ledger.port import HistoryEntry
+from tideline.store.settings import ROLE
 
 SEGMENT = "history:run:00000000"
+CLIENTS = {"own": {}, "delta-rs": {ROLE: "any"}}
+
+
+@pytest.fixture(params=CLIENTS)
+def options(request):
+    """Whose client has the log: of a disk, delta-rs asks for no role."""
+    return CLIENTS[request.param]
 
 
 @pytest.fixture
@@ -45,13 +54,13 @@ def keys(folder, *wanted):
 
 def rows(folder):
     """How many records the files hold, however they are read."""
-    store, table = DeltaLedgerStore(folder), DeltaTable(folder)
-    files = [p for p, key in delta_files.active_files(table) if key.startswith("history:")]
-    return sum(len(store._files.read(path)) for path in files)
+    logs = LedgerLogs(folder, {})
+    held = logs.newest().files
+    return sum(len(logs.files.read(f.path)) for f in held if f.key.startswith("history:"))
 
 
 def segments(folder):
-    return [k for _, k in delta_files.active_files(DeltaTable(folder)) if k.startswith("hist")]
+    return [f.key for f in LedgerLogs(folder, {}).newest().files if f.key.startswith("hist")]
 
 
 def small_segments(monkeypatch):
@@ -64,25 +73,25 @@ WAYS = {"merge": merge, "compact": compact}
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("between", [0, 3])
-def test_of_two_that_tidy_at_once_one_does(folder, monkeypatch, way, between):
+def test_of_two_that_tidy_at_once_one_does(folder, options, monkeypatch, way, between):
     """From one version, or from two whose files overlap; nobody's run fails for it."""
     if way == "compact":
         small_segments(monkeypatch)
         write(folder, range(9, 18))
     expected = keys(folder)
-    first, files = DeltaTable(folder), DeltaLedgerStore(folder)._files
+    first, second = LedgerLogs(folder, options), LedgerLogs(folder, options)
+    seen = first.newest()
     write(folder, range(50, 50 + between))
-    second, read = DeltaTable(folder), files.read
-    overtaken = []
+    read, overtaken = second.files.read, []
 
     def reading(*args, **of):
         if not overtaken:
             overtaken.append(True)
-            WAYS[way](first, files)
+            WAYS[way](first, seen)
         return read(*args, **of)
 
-    monkeypatch.setattr(files, "read", reading)
-    WAYS[way](second, files)
+    monkeypatch.setattr(second.files, "read", reading)
+    WAYS[way](second, second.newest())
     assert overtaken
     assert keys(folder) == [*expected, *(f"{n:03}" for n in range(50, 50 + between))]
     assert rows(folder) == len(expected) + between
@@ -92,7 +101,8 @@ def test_the_newest_come_first_whatever_was_compacted(folder, monkeypatch):
     """Segment by segment: compacted ones, and what is left beside them."""
     small_segments(monkeypatch)
     write(folder, range(9, 14))
-    compact(DeltaTable(folder), DeltaLedgerStore(folder)._files)
+    logs = LedgerLogs(folder, {})
+    compact(logs, logs.newest())
     assert any(":v" in key for key in segments(folder))
     write(folder, range(14, 16))
     newest_first = [e.key for e in DeltaLedgerStore(folder).recent("run")]
@@ -104,19 +114,19 @@ def test_the_newest_come_first_whatever_was_compacted(folder, monkeypatch):
     assert len(read) <= 2 < len(segments(folder))
 
 
-def tidies(folder, start, times):
+def tidies(folder, options, start, times):
     """What each process of the next test does."""
-    store = DeltaLedgerStore(folder)
+    logs = LedgerLogs(folder, options)
     start.wait(60)
     for _ in range(times):
-        tidy(store._tables, store._files)
+        tidy(logs)
 
 
-def test_processes_that_tidy_at_once_leave_every_record_once(folder):
+def test_processes_that_tidy_at_once_leave_every_record_once(folder, options):
     """They share the store only. Others write and read meanwhile."""
     spawn = multiprocessing.get_context("spawn")
     start = spawn.Barrier(3)
-    processes = [spawn.Process(target=tidies, args=(folder, start, 8)) for _ in range(2)]
+    processes = [spawn.Process(target=tidies, args=(folder, options, start, 8)) for _ in range(2)]
     for process in processes:
         process.start()
     start.wait(60)
@@ -129,22 +139,21 @@ def test_processes_that_tidy_at_once_leave_every_record_once(folder):
     assert rows(folder) == 25
 
 
-def killed_at(folder, place):
+def killed_at(folder, options, place):
     os.environ["TIDELINE_FAILPOINT"] = f"{place}:kill"
-    store = DeltaLedgerStore(folder)
-    tidy(store._tables, store._files)
+    tidy(LedgerLogs(folder, options))
 
 
 @pytest.mark.parametrize("place", ["tidy:written", "tidy:merged"])
-def test_a_process_that_dies_while_it_tidies_loses_and_doubles_nothing(folder, place):
+def test_a_process_that_dies_while_it_tidies_loses_and_doubles_nothing(folder, options, place):
     """The merge has happened, or it has not; the next one goes on."""
-    process = multiprocessing.get_context("spawn").Process(target=killed_at, args=(folder, place))
+    context = multiprocessing.get_context("spawn")
+    process = context.Process(target=killed_at, args=(folder, options, place))
     process.start()
     process.join(60)
     assert process.exitcode == -signal.SIGKILL
     assert (keys(folder), rows(folder)) == ([f"{n:03}" for n in range(9)], 9)
-    store = DeltaLedgerStore(folder)
-    tidy(store._tables, store._files)
+    tidy(LedgerLogs(folder, options))
     assert (keys(folder), segments(folder), rows(folder)) == (
         [f"{n:03}" for n in range(9)],
         [SEGMENT],
@@ -152,12 +161,12 @@ def test_a_process_that_dies_while_it_tidies_loses_and_doubles_nothing(folder, p
     )
 
 
-def test_readers_find_everything_while_others_tidy(folder):
+def test_readers_find_everything_while_others_tidy(folder, options):
     """What a reader has begun to read is not deleted under it."""
-    store, stop, failed = DeltaLedgerStore(folder), threading.Event(), []
+    logs, stop, failed = LedgerLogs(folder, options), threading.Event(), []
 
     def watch():
-        reader = DeltaLedgerStore(folder)
+        reader = DeltaLedgerStore(folder, options)
         while not stop.is_set():
             try:
                 found = [e.key for e in reader.history("run")]
@@ -171,7 +180,7 @@ def test_readers_find_everything_while_others_tidy(folder):
         thread.start()
     for number in range(9, 19):
         write(folder, [number])
-        tidy(store._tables, store._files)
+        tidy(logs)
     stop.set()
     for thread in threads:
         thread.join()
@@ -195,11 +204,11 @@ def test_a_ledger_with_every_record_twice_is_read_right_and_mended(folder):
     merged_by_delta_rs(folder, 1)
     assert (len(segments(folder)), rows(folder)) == (1, 18)
     assert keys(folder) == [f"{n:03}" for n in range(9)]
-    store = DeltaLedgerStore(folder)
-    tidy(store._tables, store._files)
+    logs = LedgerLogs(folder, {})
+    tidy(logs)
     assert (segments(folder), rows(folder)) == ([SEGMENT], 9)
     version = DeltaTable(folder).version()
-    merge(DeltaTable(folder), store._files)
+    merge(logs, logs.newest())
     assert DeltaTable(folder).version() == version  # there is nothing left to merge
 
 
@@ -209,25 +218,24 @@ def test_a_past_segment_with_every_record_twice_is_mended(folder, monkeypatch):
     monkeypatch.setattr(delta_files, "COMMITS_PER_SEGMENT", 5)
     write(folder, range(9, 15))
     assert rows(folder) == 24
-    store = DeltaLedgerStore(folder)
-    tidy(store._tables, store._files)
+    tidy(LedgerLogs(folder, {}))
     assert rows(folder) == 15
     assert keys(folder) == [f"{n:03}" for n in range(15)]
 
 
 def test_what_is_in_use_is_not_deleted(folder, monkeypatch):
     """Files stay a day after they were taken out; unfinished ones of others are not touched."""
-    store = DeltaLedgerStore(folder)
-    files = {path for path, _ in delta_files.active_files(DeltaTable(folder))}
-    unfinished = store._files.write(SEGMENT, [HistoryEntry("run", "x", "{}", 1)])
+    logs = LedgerLogs(folder, {})
+    files = {file.path for file in logs.newest().files}
+    unfinished = logs.files.write(SEGMENT, [HistoryEntry("run", "x", "{}", 1)])
     os.utime(f"{folder}/{unfinished.path}", times=(0, 0))
-    tidy(store._tables, store._files)
+    tidy(logs)
     assert all(os.path.exists(f"{folder}/{path}") for path in files | {unfinished.path})
     yesterday = time.time() - 25 * 3600
     monkeypatch.setattr(delta_files.time, "time", lambda: yesterday)
     write(folder, [9])
-    tidy(store._tables, store._files)
-    active = {path for path, _ in delta_files.active_files(DeltaTable(folder))}
+    tidy(logs)
+    active = {file.path for file in logs.newest().files}
     assert all(os.path.exists(f"{folder}/{path}") for path in active | {unfinished.path})
     assert keys(folder) == [f"{n:03}" for n in range(10)]
 

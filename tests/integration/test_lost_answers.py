@@ -10,7 +10,7 @@ from tests.worlds.decoded_lake import DecodedLake, FakeDecoder, value_of
 from tests.worlds.object_stores import losing_commit, while_held
 from tests.worlds.tables import Rows, StoreWorld, change
 from tideline.errors import CommitConflict
-from tideline.landing.table_commit import Target, commit_checked
+from tideline.landing.table_commit import commit_checked
 from tideline.ledger import delta_store
 from tideline.ledger.delta_store import DeltaLedgerStore
 from tideline.ledger.ledger import Ledger
@@ -107,9 +107,8 @@ def world(any_bucket):
 
 def commit(world, doing, files=()):
     """The commit as every step makes it."""
-    target = Target(world.port, world.port.uri, lambda: (world.port.observe(), ()), lambda _: None)
     before = world.port.observe().version
-    return commit_checked(target, doing, files, lambda _: doing, before)
+    return commit_checked(world.port, doing, files, after_version=before)
 
 
 def test_a_table_is_created_once(any_bucket):

@@ -23,7 +23,7 @@ from tideline.errors import (
     StreamBusy,
     VerificationFailed,
 )
-from tideline.landing.attempts import Attempt, begin_attempt, compaction, planned_change, removal
+from tideline.landing.attempts import Attempt, begin_attempt
 from tideline.landing.context import TypedTables
 from tideline.landing.table_commit import remove
 from tideline.operations import maintenance
@@ -33,7 +33,13 @@ from tideline.rules.maintenance import plan_merges
 from tideline.stream.stream import Stream
 from tideline.table import delta_table, rewriting
 from tideline.table.maintained_table import MaintainedTable
-from tideline.table.schema import QUARANTINE_COLUMNS, TYPED_COLUMNS, delta_fields
+from tideline.table.schema import (
+    COMPACTION_ID,
+    QUARANTINE_COLUMNS,
+    TYPED_COLUMNS,
+    delta_fields,
+    removal_id,
+)
 from tideline.wiring import open_ledger, open_tables
 
 
@@ -170,7 +176,7 @@ def merged_by_ours(lake):
     """A change with merges of all small files, as a process of ours that has begun an attempt."""
     table = MaintainedTable(lake.uri)
     state = open_ledger(lake.stream).update(lambda s: s.with_next_token())
-    change = compaction(lake.run, Attempt(state))
+    change = Attempt(lake.run, state).change(COMPACTION_ID)
     groups = plan_merges(table.files(), below_bytes=10**6, target_bytes=10**6)
     return table, replace(change, merges=table.merge(change, groups))
 
@@ -218,7 +224,7 @@ def test_a_removal_finds_its_rows_in_merged_files(lake):
     run = lake.run
     with run.ledger.lease("writer"):
         attempt = begin_attempt(run, lake.ledger.read().control.ledger_id)
-        remove(run, removal(run, attempt, "m", [planned(50, 150)]), after_version=0)
+        remove(run, attempt.change(removal_id("m"), [planned(50, 150)]), after_version=0)
     found = {r[1] for r in content(lake) if r[0] == 0}
     assert found == set(range(50)) | set(range(150, 200))
     assert sum(r[0] == 1 for r in content(lake)) == 200
@@ -407,8 +413,8 @@ def test_an_attempt_that_was_stopped_cannot_commit_files_that_are_gone(lake):
     """R5: before anything is deleted, the table learns a newer token."""
     state = lake.ledger.update(lambda s: s.with_next_token())
     run = lake.open("stopped")
-    attempt = Attempt(state)
-    change = planned_change(run, attempt, plan(planned(200, 210), plan_id="plan-z"))
+    doing = plan(planned(200, 210), plan_id="plan-z")
+    change = Attempt(run, state).change(doing.plan_id, doing.ranges)
     path = stray(lake, f"{change.folder}/part.parquet")
     data = rows(200, 210).drop_columns(["topic_id", "partition"])
     target = path.with_name(f"topic_id={ID}") / "partition=0" / "part.parquet"

@@ -18,7 +18,7 @@ from tests.worlds.build import ID
 from tests.worlds.object_stores import left_in
 from tests.worlds.tables import Rows, StoreWorld, change
 from tideline.delta_log import CommitTaken, DeltaLog
-from tideline.landing.table_commit import Target, commit_checked
+from tideline.landing.table_commit import Watch, commit_checked
 from tideline.ledger.delta_store import DeltaLedgerStore
 from tideline.ledger.ledger import Ledger
 from tideline.model.offsets import CoordinateRange
@@ -51,11 +51,11 @@ def land(open_table, work, start, tries):
         count(tries)
         return table.observe(), ()
 
-    target = Target(table, table.uri, look, lambda _: None)
+    watch = Watch(look, lambda _: None)
     for doing, files in work:
         start.wait(SECONDS)
         before = table.observe().version
-        commit_checked(target, doing, files, lambda _, d=doing: d, before)
+        commit_checked(table, doing, files, after_version=before, watch=watch)
 
 
 def count(tries):

@@ -198,8 +198,8 @@ MUTANTS = (
     ),
     Mutant(
         "fold: its commit tells what no change does",
-        "        fold=dump(sealed),\n",
-        "",
+        "by=plan.by, fold=dump(sealed))",
+        "by=plan.by)",
         SEALED,
     ),
     Mutant(

@@ -94,8 +94,8 @@ MUTANTS = (
     ),
     Mutant(
         "a read by another thread does not move what a commit has checked",
-        "return self._idle.pop()",
-        "return self._idle[-1]",
+        "is_there = table is not None and table.version() == view.version",
+        "is_there = table is not None",
         LEDGER_CONTRACT,
     ),
     Mutant(
@@ -124,7 +124,7 @@ MUTANTS = (
     ),
     Mutant(
         "a merge that somebody else has done is not done again",
-        "if not set(old) <= set(active_files(table)):",
+        "if view is None or not {f.path for f in old} <= {f.path for f in view.files}:",
         "if False:",
         TIDYING,
     ),
@@ -205,7 +205,7 @@ MUTANTS = (
     ),
     Mutant(
         "a commit on what a backup took back is refused (by delta-rs)",
-        "is_there and self.tables.is_in_log(view.version, table, known)",
+        "is_there and self._stands(view)",
         "is_there",
         PUT_BACK,
     ),
@@ -279,8 +279,8 @@ MUTANTS = (
     ),
     Mutant(
         "an object of what a backup took back does not move on",
-        "if table.version() == version or self.is_in_log(version, table, files):",
-        "if True:",
+        "if table.version() != before.version and not self._stands(before):",
+        "if False:",
         PUT_BACK,
     ),
 )

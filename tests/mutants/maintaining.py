@@ -97,7 +97,7 @@ MUTANTS = (
     ),
     Mutant(
         "retention: the ledger knows first which rows go",
-        "    run.ledger.update(lambda state: state.with_expired_rows(gone))",
+        "    run.ledger.update(lambda state: state.noting(gone))",
         "    pass",
         f"{RETENTION}::test_old_rows_go_and_nobody_misses_them",
     ),

@@ -210,7 +210,7 @@ MUTANTS = (
         "        if findings:\n            open_and_halt(run, run.ledger.read(), findings)\n",
         "        if False:\n            open_and_halt(run, run.ledger.read(), findings)\n",
         "tests/steps/test_ways_out.py::test_a_delete_while_spark_was_reading_halts_before_the_commit",
-        within="_commit",
+        within="halt",
     ),
     Mutant(
         "no ledger is begun beside another ledger's table (R13)",
@@ -361,8 +361,8 @@ MUTANTS = (
     ),
     Mutant(
         "a landing's commit tells its epochs (R13)",
-        "return replace(change, epochs={r.identity: r.leader_epoch for r in plan.ranges})",
-        "return change",
+        "change = replace(attempt.change(plan.plan_id, plan.ranges), epochs=epochs)",
+        "change = attempt.change(plan.plan_id, plan.ranges)",
         f"{OLDER}::test_a_cut_of_what_was_forgotten_is_noticed",
     ),
     Mutant(

@@ -127,7 +127,7 @@ MUTANTS = (
     ),
     Mutant(
         "a commit whose answer was lost is found",
-        "            if made := _made(target, change, after_version):  # only the answer was lost\n"
+        "            if made := _made(table, change, after_version):  # only the answer was lost\n"
         "                return made\n",
         "",
         "tests/unit/test_table_commit.py::test_a_commit_whose_answer_was_lost_is_found",

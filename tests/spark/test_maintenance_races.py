@@ -16,10 +16,11 @@ from tests.worlds.build import planned
 from tests.worlds.lake import Lake
 from tideline.errors import AttemptFenced, AuditNotClean, CommitConflict
 from tideline.landing import table_commit as commit_loop
-from tideline.landing.attempts import begin_attempt, removal
+from tideline.landing.attempts import begin_attempt
 from tideline.landing.table_commit import remove
 from tideline.operations.maintenance import maintain_stream
 from tideline.operations.reading import require_clean
+from tideline.table.schema import removal_id
 from tideline.wiring import open_tables
 
 pytestmark = pytest.mark.slow
@@ -41,7 +42,7 @@ def removes(lake):
     run = lake.run
     with run.ledger.lease("writer"):
         attempt = begin_attempt(run, lake.ledger.read().control.ledger_id)
-        remove(run, removal(run, attempt, "m", [planned(50, 150)]), after_version=0)
+        remove(run, attempt.change(removal_id("m"), [planned(50, 150)]), after_version=0)
 
 
 def places(lake):

@@ -181,7 +181,7 @@ def test_a_proposal_that_another_run_replaced_is_made_again(waiting):
 def older_attempt(run, ledger_id):
     """An attempt whose token is not larger than the table's."""
     state = run.ledger.read()
-    return Attempt(replace(state, control=replace(state.control, token=0)))
+    return Attempt(run, replace(state, control=replace(state.control, token=0)))
 
 
 @pytest.mark.parametrize("run_id", ["again", "next"])

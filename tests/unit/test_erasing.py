@@ -202,7 +202,7 @@ def test_the_state_keeps_no_coordinates_twice():
     assert state.control.recounts == 1
     out = state.with_erasure(replace(begun, status="removed"))
     assert out.erasing.open[0].ranges == ()
-    assert out.noted_erasures[-1].ranges == begun.ranges
+    assert out.noted[-1].ranges == begun.ranges
     assert out.erasing.erased == state.erasing.erased
     done = out.with_erasure(replace(begun, status="done"))
     assert (done.erasing.open, done.erasing.erased) == ((), state.erasing.erased)

@@ -122,10 +122,10 @@ def test_rows_that_are_verified_after_all_leave_those_of_other_plans_in_doubt():
     state = state.with_rows_verified("plan-2", "verified", NOW)
     (left,) = state.control.incidents
     assert [p.plan_id for p in left.plans] == ["plan-1"]
-    assert not state.closed_incidents
+    assert not state.noted
     state = state.with_rows_verified("plan-1", "verified", NOW)
     assert not state.control.incidents
-    (closed,) = state.closed_incidents
+    (closed,) = state.noted
     assert closed.outcome == "verified"
 
 

@@ -30,7 +30,7 @@ class Table:
 
     def __init__(self, *answers, token=4):
         self.answers, self.token, self.commits, self.based_on = list(answers), token, [], []
-        self.version = 0
+        self.version, self.uri = 0, "/lake/t"
 
     def observe(self, known_version=None, at=None):
         return TableObservation(exists=True, table_id="t", version=self.version)

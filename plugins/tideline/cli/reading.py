@@ -48,6 +48,7 @@ from tideline.model.verdicts import VERDICTS
 from tideline.model.wording import duration_text, first_few, how_many, size_text
 from tideline.operations import reading
 from tideline.operations.deciding import closed_line, decide, not_open
+from tideline.operations.stream_facts import StreamFacts
 from tideline.rules.advance import MOST_MEASURED
 from tideline.rules.audit import CurrentAudit, TypedAudit
 from tideline.rules.incidents import (
@@ -58,8 +59,6 @@ from tideline.rules.incidents import (
     where_to_read,
 )
 from tideline.rules.positions import mark_followed
-from tideline.rules.standing import standings
-from tideline.rules.status import doubt, summarize
 from tideline.stream.files import contents_in, files_in, read_stream, streams_folder
 from tideline.stream.stream import Stream
 from tideline.wiring import Clusters, open_ledger, open_run
@@ -91,13 +90,17 @@ def status(options: argparse.Namespace, output: Output) -> int:
     streams = [stream for contents in files for stream in contents.streams]
     problems = tuple(str(problem) for contents in files for problem in contents.problems)
     states = [open_ledger(stream).read() for stream in streams]
-    found = [_status(*known, None, _ASKED, now) for known in zip(streams, states, strict=True)]
+    found = [
+        StreamFacts(stream, state, None, unanswered=_ASKED).status(now)
+        for stream, state in zip(streams, states, strict=True)
+    ]
     with output.meanwhile() as show, ExitStack() as opened:
         brokers = _Brokers(opened)
         for number, (stream, state) in enumerate(zip(streams, states, strict=True)):
             show(*heading, *_shown(found, now))
             observation, problem, estimated = brokers.observed(stream, state)
-            found[number] = _status(stream, state, observation, problem, now, estimated)
+            facts = StreamFacts(stream, state, observation, estimated, unanswered=problem)
+            found[number] = facts.status(now)
     drivers = warm_drivers()
     answer = Statuses(
         streams=[build_status(s) for s in found],
@@ -146,25 +149,6 @@ class _Brokers:
             if isinstance(error, Transient):
                 self._silent[connection] = error.message
             return None, error.message, ()
-
-
-def _status(
-    stream: Stream,
-    state: LedgerState,
-    observation: Observation | None,
-    problem: str | None,
-    now: datetime,
-    estimated: Sequence[Headroom] = (),
-) -> Status:
-    head = mark_followed(state.head, stream.kafka)
-    found = standings(head, observation, stream.kafka.isolation_level, estimated)
-    incidents = state.open_incidents
-    if observation is not None:
-        topics = stream.kafka.topics
-        problem = doubt(topics, head, found, observation, is_newer=True, incidents=incidents)
-    decoding, folding = state.decoding, state.folding
-    facts = (decoding, folding, incidents, found, problem, now, state.erasing)
-    return summarize(stream.stream, head, *facts, is_typed=stream.decode is not None)
 
 
 def _shown(found: Sequence[Status], now: datetime) -> list[str | Table]:

@@ -6,7 +6,6 @@ An attempt is a job for Spark and the commits behind one token.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
@@ -17,16 +16,14 @@ from tideline.decoding.schemas.envelope import untold_columns
 from tideline.decoding.tables import halted, is_settled, note_tables, raw_table
 from tideline.delta_properties import kept_for
 from tideline.errors import (
-    AttemptFenced,
     BadInput,
-    Halted,
     ServiceAway,
     VerificationFailed,
 )
 from tideline.failpoints import reach
-from tideline.landing.attempts import answer_of, begin_attempt
+from tideline.landing.attempts import answer_of, begin_attempt, discard, discarding
 from tideline.landing.context import RunContext, log
-from tideline.landing.table_commit import Target, commit_checked
+from tideline.landing.table_commit import commit_checked
 from tideline.ledger.state import LedgerState
 from tideline.model.decoding import (
     NO_CHANGE,
@@ -66,9 +63,7 @@ class TypedAttempt:
     def discard(self, run: RunContext) -> None:
         """Delete what Spark has written; the attempt has not committed."""
         assert run.typed is not None
-        for table in run.typed.tables:
-            with suppress(ServiceAway):
-                table.discard(self.change)
+        discard(self.change, *run.typed.tables)
 
 
 def begin_typed_attempt(run: RunContext, plan: DecodePlan) -> TypedAttempt:
@@ -76,15 +71,8 @@ def begin_typed_attempt(run: RunContext, plan: DecodePlan) -> TypedAttempt:
     assert run.typed is not None
     ledger_id = run.ledger.read().control.ledger_id
     attempt = begin_attempt(run, ledger_id, *run.typed.tables)
-    change = TableChange(
-        ledger_id=attempt.ledger_id,
-        commit_id=plan.plan_id,
-        run_id=run.run_id,
-        token=attempt.token,
-        ranges=(*plan.ranges, *plan.removes),
-        by=plan.by,
-    )
-    return TypedAttempt(plan, change)
+    change = attempt.change(plan.plan_id, (*plan.ranges, *plan.removes))
+    return TypedAttempt(plan, replace(change, by=plan.by))
 
 
 def submit(run: RunContext, attempt: TypedAttempt, *, is_last_round: bool = False) -> DecodeResult:
@@ -221,7 +209,7 @@ def _commit(table: TablePort, uri: str, change: TableChange, result: SparkResult
     before = table.observe().version
     if before is None:
         raise ServiceAway(f"table {uri} is gone: nothing was committed, run again")
-    try:
+    with discarding(change, table):
         written = table.written(change, result)
         if doubled := sum(held.duplicates for held in written.landed.values()):
             raise VerificationFailed(
@@ -229,12 +217,7 @@ def _commit(table: TablePort, uri: str, change: TableChange, result: SparkResult
                 f" {uri}; nothing was committed, run again",
                 commit_id=change.commit_id,
             )
-        target = Target(table, uri, lambda: (table.observe(), ()), lambda findings: None)
-        return commit_checked(target, change, written.files, lambda version: change, before)
-    except (Halted, AttemptFenced, VerificationFailed):  # it is certain that nothing was committed
-        with suppress(ServiceAway):
-            table.discard(change)
-        raise
+        return commit_checked(table, change, written.files, after_version=before)
 
 
 _ROUNDS = 5

@@ -559,7 +559,7 @@ def halt(run: RunContext, part: PartPlan, reasons: Iterable[str]) -> None:
 def note(run: RunContext, schemas: Iterable[WriterSchema]) -> None:
     """Keep what the registry has answered: an id never changes, and the registry may go away."""
     if new := run.ledger.new_schemas(schemas):
-        run.ledger.update(lambda state: state.with_schemas(new))
+        run.ledger.update(lambda state: state.noting(*new))
 
 
 def _schema_file(path: Path, format: str) -> WriterSchema:

@@ -187,8 +187,7 @@ def _close(
     decoding = closed(resumed.decoding, done, was_decoded=was_decoded)
     decoding = replace(decoding, token=token, in_quarantine=held)
     folding = state.folding.having_decoded(done.plan.ranges)
-    after = replace(resumed, decoding=decoding, folding=folding)
-    return replace(after, closed_decodings=(*after.closed_decodings, done))
+    return replace(resumed, decoding=decoding, folding=folding).noting(done)
 
 
 def _landed(

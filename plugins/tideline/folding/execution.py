@@ -6,16 +6,13 @@ One plan is one commit, whatever the number of buckets: nobody ever reads half o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 
 from tideline.decoding.verifying import refuse_lacking
 from tideline.delta_properties import kept_for
 from tideline.documents import dump
 from tideline.errors import (
-    AttemptFenced,
     CommitConflict,
-    Halted,
     ServiceAway,
     VerificationFailed,
 )
@@ -30,9 +27,9 @@ from tideline.folding.tables import (
     table_of,
     taken_by_others,
 )
-from tideline.landing.attempts import answer_of, begin_attempt
+from tideline.landing.attempts import answer_of, begin_attempt, discard, discarding
 from tideline.landing.context import RunContext, log
-from tideline.landing.table_commit import Target, commit_checked
+from tideline.landing.table_commit import commit_checked
 from tideline.ledger.state import LedgerState
 from tideline.model.current import BUCKET, BucketState, FoldPlan, FoldRecord, differing
 from tideline.model.incident import Finding
@@ -71,15 +68,12 @@ def execute(run: RunContext, plan: FoldPlan) -> FoldRecord:
     )
     gone = (n for n in files_there if plan.is_anew or n in result.touched)
     takes_out = tuple(path for n in gone for path in files_there[n])
-    try:
+    with discarding(change, table_of(run)):
         files = table_of(run).rewritten(change, result.written)
         reach("fold:freezing")
         run.ledger.update(lambda state: _with_open(state, record))
         reach("fold:frozen")
         made = _commit(run, replace(change, takes_out=takes_out), files, version)
-    except (Halted, AttemptFenced, VerificationFailed):  # it is certain that nothing was committed
-        _discard(run, change)
-        raise
     reach("fold:committed")
     done = replace(record, table_version=made)
     run.ledger.update(lambda state: _with_open(state, done))
@@ -91,15 +85,7 @@ def _begin(run: RunContext, plan: FoldPlan) -> TableChange:
     """Take the next token; the caller holds the decoder's lease."""
     attempt = begin_attempt(run, run.ledger.read().control.ledger_id, table_of(run))
     sealed = sealed_fold(run, attempt.state, plan)
-    return TableChange(
-        ledger_id=attempt.ledger_id,
-        commit_id=plan.plan_id,
-        run_id=run.run_id,
-        token=attempt.token,
-        ranges=(),
-        by=plan.by,
-        fold=dump(sealed),
-    )
+    return replace(attempt.change(plan.plan_id), by=plan.by, fold=dump(sealed))
 
 
 def _prepare(run: RunContext, change: TableChange, plan: FoldPlan) -> None:
@@ -186,7 +172,7 @@ def _every_file(run: RunContext, change: TableChange, plan: FoldPlan) -> tuple[s
     try:
         _refuse_lacking(run, plan, plan.covered)
     except VerificationFailed:
-        _discard(run, change)
+        discard(change, table_of(run))
         raise
     return run.source.files_at(plan.covered, plan.typed_version)
 
@@ -198,7 +184,7 @@ def _refuse_lacking(run: RunContext, plan: FoldPlan, ranges: Sequence[Coordinate
 
 def _refuse_moved(run: RunContext, change: TableChange, plan: FoldPlan, result: FoldResult) -> None:
     if result.refused:
-        _discard(run, change)
+        discard(change, table_of(run))
         raise halted(run, refused_changes(plan.order, plan.deletes.untold, result.refused))
 
 
@@ -207,7 +193,7 @@ def _refuse_changed(run: RunContext, change: TableChange, job: FoldJob, result: 
     wrong = differing(job.before_in(result.touched), result.found)
     if not wrong:
         return
-    _discard(run, change)
+    discard(change, table_of(run))
     first, (expected, found) = next(iter(wrong.items()))
     taken = taken_by_others(run, run.ledger.read())
     raise halted(
@@ -240,17 +226,11 @@ def _commit(run: RunContext, change: TableChange, files: Sequence[str], version:
             )
         return change
 
-    target = Target(table, uri, lambda: (table.observe(), ()), lambda findings: None)
     try:
-        return commit_checked(target, change, files, check, version).version
+        made = commit_checked(table, change, files, after_version=version, check=check)
     except CommitConflict as conflict:
         raise ServiceAway(str(conflict)) from conflict
-
-
-def _discard(run: RunContext, change: TableChange) -> None:
-    """Delete what Spark has written; the attempt has not committed."""
-    with suppress(ServiceAway):
-        table_of(run).discard(change)
+    return made.version
 
 
 def _with_open(state: LedgerState, record: FoldRecord) -> LedgerState:

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from secrets import token_hex
 from typing import TypeVar
 
 from tideline.documents import dump, load
-from tideline.errors import ServiceAway, UnreadableRecords, reported_error
+from tideline.errors import (
+    AttemptFenced,
+    CommitConflict,
+    Halted,
+    ServiceAway,
+    UnreadableRecords,
+    VerificationFailed,
+    reported_error,
+)
 from tideline.landing.context import RunContext
 from tideline.landing.incidents import open_and_halt
 from tideline.landing.proof import foreign_changes
@@ -28,7 +37,7 @@ from tideline.model.spark_job import (
 )
 from tideline.model.wording import first_few
 from tideline.table.port import TablePort
-from tideline.table.schema import COMPACTION_ID, TableChange, app_id, fence_id, removal_id
+from tideline.table.schema import TableChange, app_id
 
 Answer = TypeVar("Answer", SparkResult, DecodeResult, FoldResult)
 Derived = TypeVar("Derived", DecodeResult, FoldResult)
@@ -44,20 +53,29 @@ class Attempt:
     """One attempt to write, with a token larger than all before it (R5).
 
     Args:
+        run: Whose attempt it is.
         state: The ledger as it was when the token was given out, under the writer's lease.
     """
 
+    run: RunContext
     state: LedgerState
 
-    @property
-    def token(self) -> int:
-        """The fencing token."""
-        return self.state.control.token
+    def change(self, commit_id: str, ranges: Iterable[CoordinateRange] = ()) -> TableChange:
+        """A change of a table, with this attempt's token.
 
-    @property
-    def ledger_id(self) -> str:
-        """Whose attempt it is."""
-        return self.state.control.ledger_id
+        Args:
+            commit_id: A plan's; or what `table.schema` makes for a removal, a compaction, or a
+                fence, which touches no row: its token keeps older attempts out (R5).
+            ranges: Where rows stand that go, or that others replace.
+        """
+        return TableChange(
+            ledger_id=self.state.control.ledger_id,
+            commit_id=commit_id,
+            run_id=self.run.run_id,
+            token=self.state.control.token,
+            ranges=tuple(r.as_coordinates for r in ranges),
+            by=self.run.request.by,
+        )
 
 
 def begin_attempt(
@@ -94,54 +112,27 @@ def begin_attempt(
     state = run.ledger.update(take)
     if is_older(state):
         open_and_halt(run, state, foreign_changes(run, state)[1])
-    return Attempt(state)
+    return Attempt(run, state)
 
 
-def planned_change(run: RunContext, attempt: Attempt, plan: BatchPlan) -> TableChange:
-    """The change that lands a plan."""
-    change = _change(run, attempt, plan.plan_id, plan.ranges)
-    return replace(change, epochs={r.identity: r.leader_epoch for r in plan.ranges})
+@contextmanager
+def discarding(change: TableChange, *tables: TablePort) -> Iterator[None]:
+    """Delete an attempt's files where it is certain that nothing was committed.
 
-
-def removal(
-    run: RunContext, attempt: Attempt, name: str, ranges: Iterable[CoordinateRange]
-) -> TableChange:
-    """The change that removes the rows at coordinates.
-
-    Args:
-        attempt: Its token.
-        name: What is removed: a plan's id, or a rewind's.
-        ranges: Whose rows are removed.
+    After any other error nobody knows that yet, and whoever finishes the plan may need them.
     """
-    return _change(run, attempt, removal_id(name), ranges)
+    try:
+        yield
+    except (AttemptFenced, CommitConflict, Halted, VerificationFailed):
+        discard(change, *tables)
+        raise
 
 
-def fence(run: RunContext, attempt: Attempt, name: str) -> TableChange:
-    """The change that touches no row: its token keeps older attempts out (R5).
-
-    Args:
-        attempt: Its token.
-        name: The id of the plan that they may still execute.
-    """
-    return _change(run, attempt, fence_id(name), ())
-
-
-def compaction(run: RunContext, attempt: Attempt) -> TableChange:
-    """The change that puts merged files in place of small ones; its merges come later."""
-    return _change(run, attempt, COMPACTION_ID, ())
-
-
-def _change(
-    run: RunContext, attempt: Attempt, commit_id: str, ranges: Iterable[CoordinateRange]
-) -> TableChange:
-    return TableChange(
-        ledger_id=attempt.ledger_id,
-        commit_id=commit_id,
-        run_id=run.run_id,
-        token=attempt.token,
-        ranges=tuple(r.as_coordinates for r in ranges),
-        by=run.request.by,
-    )
+def discard(change: TableChange, *tables: TablePort) -> None:
+    """Delete an attempt's files; what stays since a store is away, maintenance deletes later."""
+    for table in tables:
+        with suppress(ServiceAway):
+            table.discard(change)
 
 
 def read_job(

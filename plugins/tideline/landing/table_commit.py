@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from tideline.delta_properties import kept_for
 from tideline.errors import (
@@ -19,7 +20,7 @@ from tideline.errors import (
     VerificationFailed,
 )
 from tideline.failpoints import reach
-from tideline.landing.attempts import begin_attempt, fence
+from tideline.landing.attempts import begin_attempt
 from tideline.landing.closing import can_be_given_up, give_up_backfill
 from tideline.landing.context import RunContext, log
 from tideline.landing.incidents import open_and_halt
@@ -35,94 +36,97 @@ from tideline.model.run import RunRecord, TableCommit
 from tideline.model.wording import how_many
 from tideline.rules.replay import shorter_than_landed, unread, what_stays
 from tideline.table.port import TablePort
-from tideline.table.schema import TableChange
+from tideline.table.schema import TableChange, fence_id
 
 _TRIES = 10
 """How many times another program may commit between a look at the table and our commit."""
 
+Check = Callable[[int], TableChange]
+"""Raises, or gives what is to be committed on a version of the table."""
 Seen = tuple[TableObservation, tuple[Finding, ...]]
 """The table, and what others did to it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A table that is written to.
+class Watch(NamedTuple):
+    """Who asks what others did to a table.
 
     Args:
-        uri: Its address, for messages.
         look: Gives the table as it is now, and what others did to it.
         halt: Halts where others have done something; called when it is sure that the attempt has
             not committed yet.
     """
 
-    table: TablePort
-    uri: str
     look: Callable[[], Seen]
     halt: Callable[[tuple[Finding, ...]], None]
 
 
 def commit_checked(
-    target: Target,
+    table: TablePort,
     change: TableChange,
-    files: Sequence[str],
-    check: Callable[[int], TableChange],
+    files: Sequence[str] = (),
+    *,
     after_version: int,
+    check: Check | None = None,
+    watch: Watch | None = None,
 ) -> TableCommit:
     """Look, check, commit; again if another commit came first, and at most `_TRIES` times.
 
     Args:
-        target: What is written to.
-        files: Its data files.
-        check: Raises, or gives what is to be committed on a version.
+        table: What is written to.
+        change: What the commit says, unless `check` gives another one for a version.
+        files: Data files that come in, as `TablePort.written` gives them.
         after_version: The table's version before the attempt.
+        check: Asked before each try.
+        watch: What others did halts the attempt; None where a follower or a removal does not ask.
 
     Raises:
         AttemptFenced: A newer attempt has written.
         ServiceAway: A service is away, or others committed first every time.
     """
     for _ in range(_TRIES):
-        seen, findings = target.look()
+        seen, findings = watch.look() if watch is not None else (table.observe(), ())
         # Asked after the look: a newer token is in the version that we build on, or above it.
-        if made := _made(target, change, after_version, seen.version):
+        if made := _made(table, change, after_version, seen.version):
             return made
-        _refuse_fenced(target, change, seen.version)
-        target.halt(findings)
+        _refuse_fenced(table, change, seen.version)
+        if watch is not None:
+            watch.halt(findings)
         if seen.version is None:
-            raise _away(target, "it is gone")
-        checked = check(seen.version)
+            raise _away(table, "it is gone")
+        checked = change if check is None else check(seen.version)
         reach("table:committing")
         try:
-            target.table.commit(checked, files, seen.version)
+            table.commit(checked, files, seen.version)
         except CommitConflict as conflict:
             log.info("%s", conflict)
         except ServiceAway:
-            if made := _made(target, change, after_version):  # only the answer was lost
+            if made := _made(table, change, after_version):  # only the answer was lost
                 return made
             raise
-    if made := _made(target, change, after_version):
+    if made := _made(table, change, after_version):
         return made
-    raise _away(target, f"other programs have committed first, {_TRIES} times")
+    raise _away(table, f"other programs have committed first, {_TRIES} times")
 
 
-def _away(target: Target, why: str) -> ServiceAway:
-    return ServiceAway(f"table {target.uri}: {why}; nothing was committed, run again later")
+def _away(table: TablePort, why: str) -> ServiceAway:
+    return ServiceAway(f"table {table.uri}: {why}; nothing was committed, run again later")
 
 
 def _made(
-    target: Target, change: TableChange, after_version: int, at: int | None = None
+    table: TablePort, change: TableChange, after_version: int, at: int | None = None
 ) -> TableCommit | None:
     """The change's commit, if the table shows it; at a version that was just looked at, if any."""
-    made = target.table.find_commit(change.commit_id, after_version, at)
+    made = table.find_commit(change.commit_id, after_version, at)
     if made is None or made.token != change.token:
         return None
     rows = f"{how_many(made.rows, 'row')}, " if made.rows else ""  # what it wrote, not took out
-    told = (change.commit_id, rows, target.uri, made.version)
+    told = (change.commit_id, rows, table.uri, made.version)
     log.info("committed %s: %stable %s version %d", *told)
     return made
 
 
-def _refuse_fenced(target: Target, change: TableChange, at: int | None) -> None:
-    newest = target.table.newest_token(change.app_id, at)
+def _refuse_fenced(table: TablePort, change: TableChange, at: int | None) -> None:
+    newest = table.newest_token(change.app_id, at)
     if newest is not None and newest >= change.token:
         raise AttemptFenced(
             f"{change.commit_id}: attempt {change.token} has committed nothing: a newer attempt,"
@@ -195,7 +199,18 @@ def land(run: RunContext, landing: Landing, *, after_version: int) -> TableCommi
         # Time has passed since the ledger was read: it may know of a change by now.
         return foreign_changes(run, run.ledger.read(), plan) if seen[1] else seen
 
-    return _commit(run, landing.change, landing.written.files, look, check, after_version)
+    def halt(findings: tuple[Finding, ...]) -> None:
+        if findings:
+            open_and_halt(run, run.ledger.read(), findings)
+
+    return commit_checked(
+        run.table,
+        landing.change,
+        landing.written.files,
+        after_version=after_version,
+        check=check,
+        watch=Watch(look, halt),
+    )
 
 
 def _is_verified(landing: Landing) -> bool:
@@ -219,11 +234,7 @@ def remove(run: RunContext, change: TableChange, *, after_version: int) -> Known
     Raises:
         ServiceAway: A service is away, or others committed first every time.
     """
-
-    def look() -> Seen:
-        return run.table.observe(), ()
-
-    made = _commit(run, change, (), look, lambda _: change, after_version)
+    made = commit_checked(run.table, change, after_version=after_version)
     return KnownCommit.of(made.version, made.token, change.commit_id, change.run_id, change.ranges)
 
 
@@ -250,7 +261,8 @@ def fence_older_attempts(run: RunContext, plan: BatchPlan) -> dict[PartitionIden
     version = table.version
     if (table.token or 0) != control.token:  # a token was given out that has not committed
         attempt = begin_attempt(run, control.ledger_id)
-        version = remove(run, fence(run, attempt, plan.plan_id), after_version=version).version
+        fence = attempt.change(fence_id(plan.plan_id))
+        version = remove(run, fence, after_version=version).version
     return run.table.landed(plan.ranges, version)
 
 
@@ -264,24 +276,6 @@ def _refuse_copies(change: TableChange, read: Mapping[PartitionIdentity, LandedR
             " clear the task or run again",
             commit_id=change.commit_id,
         )
-
-
-def _commit(
-    run: RunContext,
-    change: TableChange,
-    files: Sequence[str],
-    look: Callable[[], Seen],
-    check: Callable[[int], TableChange],
-    after_version: int,
-) -> TableCommit:
-    """Commit to the raw table; what others did to it halts the run."""
-
-    def halt(findings: tuple[Finding, ...]) -> None:
-        if findings:
-            open_and_halt(run, run.ledger.read(), findings)
-
-    target = Target(run.table, run.stream.table.uri, look, halt)
-    return commit_checked(target, change, files, check, after_version)
 
 
 def refuse_unserved(

@@ -1,33 +1,38 @@
 """The log of a ledger's Delta table: by our own client, or by delta-rs where that cannot be.
 
 delta-rs has the log of a store with a role to assume, for which obstore has no client, and one that
-our client does not understand.
+our client does not understand. Its object is a table at one version, and delta-rs checks a commit
+for conflicts from the object's version on: so no thread may move the object between another's check
+and commit. There is one object, behind a lock. Opening one costs some ten times what moving it on
+does, so it is kept.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import time
-from collections.abc import Mapping, Sequence
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from threading import RLock
 from typing import NamedTuple
+from urllib.parse import unquote
 
+from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake import exceptions as delta_errors
 from deltalake.transaction import AddAction, RemoveAction
 
 from tideline.delta_checkpoint import DamagedLog, LogState, NotUnderstood, stats_of
-from tideline.delta_log import (
-    FRESH_SECONDS,
-    STORE_ERRORS,
-    CommitTaken,
-    DeltaLog,
-)
+from tideline.delta_io import from_delta, read_commit
+from tideline.delta_log import COMMIT_ID, FRESH_SECONDS, STORE_ERRORS, CommitTaken, DeltaLog
 from tideline.errors import CommitConflict, UnreadableDocument
-from tideline.ledger.delta_files import LedgerFiles, LedgerTables, described_files
+from tideline.ledger.delta_files import SCHEMA, LedgerFiles
 from tideline.store.probe import refuse_web_pages
 from tideline.store.settings import ROLE
 
 log = logging.getLogger("tideline")
+_KEEP_HOURS = 24
 
 
 class LogFile(NamedTuple):
@@ -79,11 +84,12 @@ class LedgerLogs:
     """
 
     def __init__(self, uri: str, options: Mapping[str, str]) -> None:
-        self._uri, self._options = uri, options
+        self._uri, self._options = uri, dict(options)
         self._own = None if ROLE in options else DeltaLog(uri, options)
         self.files = LedgerFiles(uri, options, self._own)
-        self.tables = LedgerTables(uri, options, self.files.failure)
         self._state: LogState | None = None
+        self._lock = RLock()
+        self._table: DeltaTable | None = None  # delta-rs' object
 
     def newest(self) -> View | None:
         """The newest version; None where there is no ledger.
@@ -105,11 +111,8 @@ class LedgerLogs:
                 if state is None:
                     refuse_web_pages(self._uri, self._options)
                 return None if state is None else self._view(state)
-        with self.tables.newest() as table:
-            if table is None:
-                return None
-            found = tuple(LogFile(*file) for file in described_files(table))
-            return View(table.version(), found, looked_at=time.monotonic())
+        with self._lock:
+            return self._newest_by_delta_rs()
 
     def refuse_moved(self, view: View) -> None:
         """Look again before a commit, unless it was looked at just now.
@@ -173,21 +176,105 @@ class LedgerLogs:
             ledger=self._uri,
         )
 
+    def _newest_by_delta_rs(self) -> View | None:
+        table, self._table = self._table, None  # nobody knows its state after an error
+        try:
+            if table is not None:
+                before = _view_of(table)
+                table.update_incremental()
+                if table.version() != before.version and not self._stands(before):
+                    table = None
+            if table is None:
+                table = DeltaTable(self._uri, storage_options=self._options)
+        except delta_errors.TableNotFoundError:
+            refuse_web_pages(self._uri, self._options)
+            return None
+        except (delta_errors.DeltaError, OSError) as error:
+            raise self.files.failure(error) from error
+        self._table = table
+        return _view_of(table)
+
+    def _stands(self, view: View) -> bool:
+        """Whether the log still has, at a view's version, the commit that the view was read from.
+
+        If a backup was put back, the log may have come to that version again, with other files.
+        """
+        actions = read_commit(self._uri, view.version, self._options)
+        added = (unquote(a["add"]["path"]) for a in actions or () if "add" in a)
+        return actions is not None and {*added} <= {unquote(file.path) for file in view.files}
+
     def _commit_by_delta_rs(
         self, view: View, actions: Sequence[AddAction | RemoveAction], app_id: str
     ) -> None:
-        with self.tables.at_least(view.version) as table:
+        """Each commit has an id: where the store's answer is lost, the log tells if it was a yes.
+
+        Of two commits from one version with the same app id, delta-rs refuses the second.
+        """
+        commit_id = uuid.uuid4().hex
+        properties = CommitProperties(
+            app_transactions=[Transaction(app_id, view.version + 1)],
+            custom_metadata={"tideline": "ledger", COMMIT_ID: commit_id},
+        )
+        with self._lock:
+            if self._table is None or self._table.version() < view.version:
+                self._newest_by_delta_rs()
+            table = self._table
             try:
-                known = [file.path for file in view.files]
                 is_there = table is not None and table.version() == view.version
-                if table is None or not (
-                    is_there and self.tables.is_in_log(view.version, table, known)
-                ):
+                if table is None or not (is_there and self._stands(view)):
+                    self._table = None
                     raise CommitConflict(
                         f"{self._uri}: the ledger is no longer at version {view.version}"
                     )
-                self.files.commit(table, actions, app_id)
-            except delta_errors.CommitFailedError as error:
-                raise CommitConflict(f"{self._uri}: another writer was first: {error}") from error
+                table.create_write_transaction(
+                    list(actions),
+                    "append",
+                    SCHEMA,
+                    partition_by=["slot"],
+                    commit_properties=properties,
+                )
             except (delta_errors.DeltaError, OSError) as error:
-                raise self.files.failure(error) from error
+                self._table = None
+                if self._is_committed(commit_id, view.version):
+                    log.info("ledger %s: only the answer to a commit was lost", self._uri)
+                elif isinstance(error, delta_errors.CommitFailedError):
+                    raise CommitConflict(
+                        f"{self._uri}: another writer was first: {error}"
+                    ) from error
+                else:
+                    raise self.files.failure(error) from error
+
+    def _is_committed(self, commit_id: str, after_version: int) -> bool:
+        version = after_version + 1
+        while (actions := read_commit(self._uri, version, self._options)) is not None:
+            if any(a.get("commitInfo", {}).get(COMMIT_ID) == commit_id for a in actions):
+                return True
+            version += 1
+        return False
+
+    def clean(self) -> None:
+        """Delete files that were taken out a day ago, and what the log need not keep any more.
+
+        Raises:
+            DeltaError: The table cannot be read.
+            OSError: The store cannot be reached.
+        """
+        table = DeltaTable(self._uri, storage_options=self._options)
+        table.vacuum(_KEEP_HOURS, dry_run=False, enforce_retention_duration=False)
+        table.cleanup_metadata()
+
+
+def _view_of(table: DeltaTable) -> View:
+    return View(table.version(), tuple(_files_of(table)), looked_at=time.monotonic())
+
+
+def _files_of(table: DeltaTable) -> Iterator[LogFile]:
+    actions = from_delta(table.get_add_actions(flatten=True))
+    lows, highs = (
+        actions.column(n).to_pylist() if n in actions.column_names else [None] * len(actions)
+        for n in ("min.key", "max.key")
+    )
+    columns = [actions.column(n).to_pylist() for n in ("path", "partition.slot", "size_bytes")]
+    for path, key, size, low, high in zip(*columns, lows, highs, strict=True):
+        stats = {"minValues": {"key": low}, "maxValues": {"key": high}}
+        yield LogFile(path, key, size, json.dumps(stats))

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from deltalake import DeltaTable
@@ -30,15 +30,12 @@ from deltalake import exceptions as delta_errors
 from deltalake.transaction import AddAction, RemoveAction
 
 from tideline.delta_io import CREATED_ONCE, checkpoint_interval
-from tideline.errors import BadInput, CommitConflict, ServiceAway, StoreRefused
+from tideline.errors import BadInput, CommitConflict, TidelineError
 from tideline.failpoints import reach
 from tideline.ledger.delta_files import (
     COMMITS_PER_TIDY,
     HISTORY,
     SCHEMA,
-    LedgerFiles,
-    LedgerTables,
-    active_files,
     by_age,
     compacted_key,
     current_group,
@@ -47,7 +44,7 @@ from tideline.ledger.delta_files import (
     removal,
     segment_key,
 )
-from tideline.ledger.delta_logs import LedgerLogs, View
+from tideline.ledger.delta_logs import LedgerLogs, LogFile, View
 from tideline.ledger.port import HistoryEntry, Snapshot
 from tideline.secrecy import told_without
 from tideline.store.probe import refuse_unconditional_puts
@@ -55,7 +52,6 @@ from tideline.store.probe import refuse_unconditional_puts
 log = logging.getLogger("tideline")
 _APP_ID, _TIDY_APP_ID = "tideline-ledger", "tideline-ledger-tidy"
 _SEGMENTS_PER_TIDY = 50
-_KEEP_HOURS = 24
 _TRIES = 10
 _AHEAD = "ahead"
 _CONFIGURATION: dict[str, str | None] = {"delta.logRetentionDuration": "interval 1 days"}
@@ -83,7 +79,7 @@ class DeltaLedgerStore:
         self._uri = uri
         self._options = dict(storage_options or {})
         self._logs = LedgerLogs(uri, self._options)
-        self._files, self._tables = self._logs.files, self._logs.tables
+        self._files = self._logs.files
         self._bodies: Mapping[str, str] = {}  # by path; a file never changes
 
     @property
@@ -127,7 +123,7 @@ class DeltaLedgerStore:
         dropped = {*drop}
         made = self._commit(basis, put, dropped, list(history))
         if (basis.view.version + 1) % COMMITS_PER_TIDY == 0:
-            tidy(self._tables, self._files)
+            tidy(self._logs)
             return None
         if made is None:
             return None
@@ -225,72 +221,67 @@ class DeltaLedgerStore:
             yield from sorted(found, key=lambda e: e.version, reverse=True)
 
 
-def tidy(tables: LedgerTables, files: LedgerFiles) -> None:
+def tidy(logs: LedgerLogs) -> None:
     """Merge what lies in many files, delete what was taken out a day ago.
 
     Failures are only logged: nobody's run fails for it, and the next tidying goes on.
     """
     try:
-        with tables.newest() as table:
-            if table is not None:
-                merge(table, files)
-                compact(table, files)
-        with tables.newest() as table:
-            if table is not None:
-                table.vacuum(_KEEP_HOURS, dry_run=False, enforce_retention_duration=False)
-                table.cleanup_metadata()
-    except (delta_errors.DeltaError, ServiceAway, StoreRefused, OSError) as error:
+        for step in (merge, compact):
+            if (view := logs.newest()) is not None:
+                step(logs, view)
+        logs.clean()
+    except (delta_errors.DeltaError, TidelineError, OSError) as error:
         log.warning("the ledger was not tidied, the next commits will: %s", error)
 
 
-def merge(table: DeltaTable, files: LedgerFiles) -> None:
+def merge(logs: LedgerLogs, view: View) -> None:
     """Bring segments of several files, or of one that delta-rs has merged, into a file each."""
-    segments: dict[str, list[str]] = defaultdict(list)
-    for path, key in active_files(table):
-        if key.startswith(HISTORY):
-            segments[key].append(path)
+    segments: dict[str, list[LogFile]] = defaultdict(list)
+    for file in view.files:
+        if file.key.startswith(HISTORY):
+            segments[file.key].append(file)
     scattered = [k for k in sorted(segments) if len(segments[k]) > 1 or _is_foreign(segments[k][0])]
     # the newest first: those grow
     for key in scattered[::-1][:_SEGMENTS_PER_TIDY]:
-        _replace(table, files, [(path, key) for path in segments[key]], key)
+        _replace(logs, segments[key], key)
 
 
-def compact(table: DeltaTable, files: LedgerFiles) -> None:
+def compact(logs: LedgerLogs, view: View) -> None:
     """Compact a hundred past segments of one kind, if there are any. Errors as `merge`."""
-    current = current_group(table.version())
-    loose: dict[tuple[str, int], list[tuple[str, str]]] = defaultdict(list)
-    for path, key in active_files(table):
-        _, kind, number = key.split(":") if key.count(":") == 2 else ("", "", "")
-        if key.startswith(HISTORY) and number.isdecimal():
-            loose[kind, group_of(int(number))].append((path, key))
+    current = current_group(view.version)
+    loose: dict[tuple[str, int], list[LogFile]] = defaultdict(list)
+    for file in view.files:
+        _, kind, number = file.key.split(":") if file.key.count(":") == 2 else ("", "", "")
+        if file.key.startswith(HISTORY) and number.isdecimal():
+            loose[kind, group_of(int(number))].append(file)
     past = sorted(at for at in loose if at[1] < current)
     if past:
         kind, group = past[0]
-        _replace(table, files, loose[kind, group], compacted_key(kind, group))
+        _replace(logs, loose[kind, group], compacted_key(kind, group))
 
 
-def _replace(
-    table: DeltaTable, files: LedgerFiles, old: list[tuple[str, str]], document_key: str
-) -> None:
+def _replace(logs: LedgerLogs, old: Sequence[LogFile], document_key: str) -> None:
     """One file with the records of several, each once; done as well if others were first."""
-    found = (entry for path, _ in old for entry in files.read(path))
+    found = (entry for file in old for entry in logs.files.read(file.path, size=file.size))
     entries = sorted(dict.fromkeys(found), key=lambda e: (e.key, e.version))
-    actions: list[AddAction | RemoveAction] = [removal(path, key) for path, key in old]
-    actions.append(files.write(document_key, entries))
+    actions: list[AddAction | RemoveAction] = [removal(file.path, file.key) for file in old]
+    actions.append(logs.files.write(document_key, entries))
     reach("tidy:written")
     for number in range(1, _TRIES + 1):
+        view = logs.newest()
+        if view is None or not {f.path for f in old} <= {f.path for f in view.files}:
+            return  # somebody else has done it
         try:
-            files.commit(table, actions, _TIDY_APP_ID)
-        except delta_errors.CommitFailedError:
+            logs.commit(view, actions, _TIDY_APP_ID)
+        except CommitConflict:
             if number == _TRIES:
                 raise
         else:
             reach("tidy:merged")
-        table.update_incremental()  # also after a commit: delta-rs does not always move it itself
-        if not set(old) <= set(active_files(table)):
-            return  # by this commit, or by somebody else's
+            return
 
 
-def _is_foreign(path: str) -> bool:
+def _is_foreign(file: LogFile) -> bool:
     """Whether delta-rs' own compaction wrote a file, in a folder; it may hold records twice."""
-    return "/" in path
+    return "/" in file.path

@@ -12,7 +12,7 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import TypeVar
 
-from tideline.documents import load
+from tideline.documents import dump, load
 from tideline.errors import SchemaChanged, StreamBusy
 from tideline.ledger.port import HistoryEntry, Kept, LedgerStore, Snapshot
 from tideline.model.current import FoldRecord
@@ -27,20 +27,36 @@ from tideline.model.run import Closing, Rewind, RunRecord
 
 Value = TypeVar("Value")
 
+
+def _run_of_plan(record: DecodeRecord | FoldRecord) -> str:
+    return record.plan.run_id
+
+
+def _schema_id(schema: WriterSchema) -> str:
+    return str(schema.schema_id)
+
+
 ENTRIES = (
-    Kept("run", RunRecord, "once more at every replay", key="run id"),
-    Kept("incident", Incident, "", key="incident id"),
-    Kept("instant", ResolvedTimestamp, "", key="UTC time"),
-    Kept("head", Head, "as a closing run left it", key="hash"),
-    Kept("rewind", Rewind, "begun and finished", key="rewind id"),
-    Kept("decode", DecodeRecord, "once more at every repetition", key="run id"),
-    Kept("fold", FoldRecord, "once more at every repetition", key="run id"),
-    Kept("schema", WriterSchema, "as decoding has used it", key="id in registry"),
-    Kept("let_go", ExpiredRows, "noted before the rows go", key="its id"),
-    Kept("erasure", Erasure, "begun, out of the tables, done", key="its id"),
+    Kept("run", RunRecord, "once more at every replay", "run id", lambda r: r.run_id),
+    Kept("incident", Incident, "", "incident id", lambda i: i.incident_id),
+    Kept("instant", ResolvedTimestamp, "", "UTC time", lambda i: i.key),
+    Kept("head", Head, "as a closing run left it", "hash"),
+    Kept("rewind", Rewind, "begun and finished", "rewind id", lambda r: r.rewind_id),
+    Kept("decode", DecodeRecord, "once more at every repetition", "run id", _run_of_plan),
+    Kept("fold", FoldRecord, "once more at every repetition", "run id", _run_of_plan),
+    Kept("schema", WriterSchema, "as decoding has used it", "id in registry", _schema_id),
+    Kept("let_go", ExpiredRows, "noted before the rows go", "its id", lambda g: g.let_go_id),
+    Kept("erasure", Erasure, "begun, out of the tables, done", "its id", lambda e: e.erasure_id),
 )
 """What the history keeps; entries of a kind are read without touching the others."""
 KINDS = tuple(kept.name for kept in ENTRIES)
+_BY_TYPE = {kept.document: kept for kept in ENTRIES}
+
+
+def entry_of(value: object) -> HistoryEntry:
+    """What a state has closed or noted, as it goes into the history."""
+    kept = _BY_TYPE[type(value)]
+    return HistoryEntry(kept.name, kept.named(value), dump(value))
 
 
 class LedgerHistory:

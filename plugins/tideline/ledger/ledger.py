@@ -16,9 +16,9 @@ from dataclasses import replace
 from tideline.errors import CommitConflict, LedgerElsewhere, ServiceAway, TidelineError
 from tideline.failpoints import reach
 from tideline.ledger import leases
-from tideline.ledger.history import LedgerHistory
+from tideline.ledger.history import LedgerHistory, entry_of
 from tideline.ledger.port import LedgerStore, Snapshot, retry_conflicts
-from tideline.ledger.snapshots import closed_entries, decode, encode, is_closed, with_head_kept
+from tideline.ledger.snapshots import decode, encode, is_closed, with_head_kept
 from tideline.ledger.state import LedgerState
 from tideline.model.run import RunRecord
 from tideline.waits import waiting
@@ -121,23 +121,12 @@ class Ledger(LedgerHistory):
         # only what changed: the head of ten thousand partitions is large
         put = {k: v for k, v in documents.items() if base.documents.get(k) != v}
         closed = {r.run_id: r for r in after.runs.values() if is_closed(r)}
-        history += closed_entries(after, closed)
+        history += map(entry_of, (*closed.values(), *after.noted))
         drop = set(base.documents) - set(documents)
         self._known = None  # also where its answer is lost
         self._known = self.store.commit(base, put=put, drop=drop, history=history)
         still_open = {k: r for k, r in after.runs.items() if k not in closed}
-        return replace(
-            after,
-            runs=still_open,
-            closed_incidents=(),
-            resolved_times=(),
-            noted_rewinds=(),
-            closed_decodings=(),
-            closed_folds=(),
-            noted_schemas=(),
-            noted_expired_rows=(),
-            noted_erasures=(),
-        )
+        return replace(after, runs=still_open, noted=())
 
     @contextmanager
     def lease(

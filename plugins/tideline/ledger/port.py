@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from tideline.errors import CommitConflict
 
@@ -33,12 +33,14 @@ class Kept(NamedTuple):
         name: The document's key, or the entries' kind.
         meaning: What people are told about it.
         key: What an entry's key is; empty for a document of the state.
+        named: Gives an entry's key.
     """
 
     name: str
     document: type
     meaning: str
     key: str = ""
+    named: Callable[[Any], str] = str
 
 
 @dataclass(frozen=True, slots=True)

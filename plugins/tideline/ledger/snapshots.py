@@ -6,7 +6,7 @@ import hashlib
 import uuid
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tideline.documents import dump, load
 from tideline.errors import BadInput, LedgerElsewhere, UnreadableDocument
@@ -42,6 +42,12 @@ DOCUMENTS = (
     Kept(MARKER, RelocationMarker, "this location does not hold the ledger"),
 )
 """The ledger's state: documents by key, each replaced by compare-and-swap."""
+_WHERE_USED: Mapping[str, type[Decoding] | type[Folding] | type[Erasing]] = {
+    DECODING: Decoding,
+    FOLDING: Folding,
+    ERASING: Erasing,
+}
+"""Those that a stream has once it uses them; each is the state's field of that name."""
 
 
 def decode(snapshot: Snapshot, location: str, stream: str) -> LedgerState:
@@ -69,13 +75,19 @@ def decode(snapshot: Snapshot, location: str, stream: str) -> LedgerState:
             " one table, one ledger; give this one others"
         )
     runs = {key for key in documents if key.startswith(RUN_PREFIX)}
-    if unknown := sorted(documents.keys() - runs - {CONTROL, HEAD, DECODING, FOLDING, ERASING}):
+    if unknown := sorted(documents.keys() - runs - {CONTROL, HEAD, *_WHERE_USED}):
         # the next write would remove it
+        allowed = ", ".join((CONTROL, HEAD, *_WHERE_USED, MARKER))
         raise UnreadableDocument(
-            f"ledger {location}: unknown document {unknown[0]!r}; allowed: {CONTROL}, {HEAD},"
-            f" {DECODING}, {FOLDING}, {ERASING}, {MARKER}, {RUN_PREFIX}<run id>. Another version"
-            " of Tideline wrote it: use that version; nothing was changed"
+            f"ledger {location}: unknown document {unknown[0]!r}; allowed: {allowed},"
+            f" {RUN_PREFIX}<run id>. Another version of Tideline wrote it: use that version;"
+            " nothing was changed"
         )
+    used: dict[str, Any] = {
+        name: document(kind, snapshot, name, location)
+        for name, kind in _WHERE_USED.items()
+        if name in documents
+    }
     return LedgerState(
         version=snapshot.version,
         control=control,
@@ -85,27 +97,16 @@ def decode(snapshot: Snapshot, location: str, stream: str) -> LedgerState:
             for key in documents
             if key in runs
         },
-        decoding=document(Decoding, snapshot, DECODING, location)
-        if DECODING in documents
-        else Decoding(),
-        folding=document(Folding, snapshot, FOLDING, location)
-        if FOLDING in documents
-        else Folding(),
-        erasing=document(Erasing, snapshot, ERASING, location)
-        if ERASING in documents
-        else Erasing(),
+        **used,
     )
 
 
 def encode(state: LedgerState) -> dict[str, str]:
     """The documents of a state, by key; closed runs have none."""
     documents = {CONTROL: dump(state.control), HEAD: dump(state.head)}
-    if state.decoding != Decoding():
-        documents[DECODING] = dump(state.decoding)
-    if state.folding != Folding():
-        documents[FOLDING] = dump(state.folding)
-    if state.erasing != Erasing():
-        documents[ERASING] = dump(state.erasing)
+    for name, kind in _WHERE_USED.items():
+        if (used := getattr(state, name)) != kind():
+            documents[name] = dump(used)
     for record in state.runs.values():
         if not is_closed(record):
             documents[RUN_PREFIX + record.run_id] = dump(record)
@@ -151,20 +152,6 @@ def with_head_kept(
         return named_after, []
     control = replace(after.control, kept_head=key)
     return replace(named_after, control=control), [HistoryEntry("head", key, body)]
-
-
-def closed_entries(state: LedgerState, closed: Mapping[str, RunRecord]) -> list[HistoryEntry]:
-    """What a state has closed or noted, as it goes into the history."""
-    entries = [HistoryEntry("run", key, dump(r)) for key, r in closed.items()]
-    entries += [HistoryEntry("incident", i.incident_id, dump(i)) for i in state.closed_incidents]
-    entries += [HistoryEntry("instant", i.key, dump(i)) for i in state.resolved_times]
-    entries += [HistoryEntry("rewind", r.rewind_id, dump(r)) for r in state.noted_rewinds]
-    entries += [HistoryEntry("decode", r.plan.run_id, dump(r)) for r in state.closed_decodings]
-    entries += [HistoryEntry("fold", r.plan.run_id, dump(r)) for r in state.closed_folds]
-    entries += [HistoryEntry("schema", str(s.schema_id), dump(s)) for s in state.noted_schemas]
-    entries += [HistoryEntry("let_go", g.let_go_id, dump(g)) for g in state.noted_expired_rows]
-    entries += [HistoryEntry("erasure", e.erasure_id, dump(e)) for e in state.noted_erasures]
-    return entries
 
 
 def is_closed(record: RunRecord) -> bool:

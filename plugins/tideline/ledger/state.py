@@ -74,6 +74,20 @@ class Control:
     recounts: int = 0
 
 
+Noted = (
+    RunRecord
+    | Incident
+    | ResolvedTimestamp
+    | Rewind
+    | DecodeRecord
+    | FoldRecord
+    | WriterSchema
+    | ExpiredRows
+    | Erasure
+)
+"""What goes into the history; runs that close go there by themselves, with their head."""
+
+
 @dataclass(frozen=True, slots=True)
 class LedgerState:
     """Everything a run needs to know, O(partitions) and free of history.
@@ -82,28 +96,23 @@ class LedgerState:
         version: Version of the store that this was read from; -1 before the first write.
         runs: Records that are not closed yet, by run id.
         decoding: The head of the typed tables; empty where the stream has none.
-        closed_incidents, resolved_times, noted_rewinds: On their way into the history.
         folding: The head of the current table; empty where the stream has none.
-        closed_decodings, closed_folds, noted_schemas, noted_expired_rows, noted_erasures: These as
-            well.
         erasing: What was erased by key, and is kept out.
+        noted: What was closed or noted, on its way into the history; see `history.ENTRIES`.
     """
 
     version: int
     control: Control
     head: Head = field(default_factory=Head)
     runs: Mapping[str, RunRecord] = field(default_factory=dict)
-    closed_incidents: tuple[Incident, ...] = ()
-    resolved_times: tuple[ResolvedTimestamp, ...] = ()
-    noted_rewinds: tuple[Rewind, ...] = ()
     decoding: Decoding = field(default_factory=Decoding)
-    closed_decodings: tuple[DecodeRecord, ...] = ()
     folding: Folding = field(default_factory=Folding)
-    closed_folds: tuple[FoldRecord, ...] = ()
-    noted_schemas: tuple[WriterSchema, ...] = ()
-    noted_expired_rows: tuple[ExpiredRows, ...] = ()
     erasing: Erasing = field(default_factory=Erasing)
-    noted_erasures: tuple[Erasure, ...] = ()
+    noted: tuple[Noted, ...] = ()
+
+    def noting(self, *values: Noted) -> LedgerState:
+        """The state with what goes into the history when it is written; unchanged without any."""
+        return replace(self, noted=(*self.noted, *values)) if values else self
 
     def open_live_run(self) -> RunRecord | None:
         """The live run whose frozen plan is not closed yet (R3), None if there is none."""
@@ -225,19 +234,6 @@ class LedgerState:
             merged = merged.with_commits(*self.head.commits)
         return replace(self, head=merged.having_seen(self.head))
 
-    def with_resolved_time(self, instant: ResolvedTimestamp) -> LedgerState:
-        """The state with what an instant means, for the history (R11)."""
-        return replace(self, resolved_times=(*self.resolved_times, instant))
-
-    def with_schemas(self, schemas: Iterable[WriterSchema]) -> LedgerState:
-        """The state with schemas of the registry, for the history; unchanged without any."""
-        noted = tuple(schemas)
-        return replace(self, noted_schemas=(*self.noted_schemas, *noted)) if noted else self
-
-    def with_expired_rows(self, gone: ExpiredRows) -> LedgerState:
-        """The state with quarantined rows that are about to go, for the history."""
-        return replace(self, noted_expired_rows=(*self.noted_expired_rows, gone))
-
     def with_in_quarantine(self, rows: int | None) -> LedgerState:
         """The state with how many rows the quarantine has; of one that it knows."""
         if not self.decoding.table_ids or rows == self.decoding.in_quarantine:
@@ -247,7 +243,7 @@ class LedgerState:
     def with_erasure_begun(self, erasure: Erasure, hashes: Iterable[str]) -> LedgerState:
         """The state that keeps an erasure's records out; who has counted some counts again."""
         after = replace(self, erasing=self.erasing.begin(erasure, hashes))
-        return after.without_verifications()._noted(erasure)
+        return after.without_verifications().noting(erasure)
 
     def with_erasure(self, erasure: Erasure) -> LedgerState:
         """The state with an erasure as it is now, in the history as well.
@@ -259,7 +255,7 @@ class LedgerState:
         after = replace(self, erasing=self.erasing.with_open(light))
         if erasure.removed_at is not None and not is_out:
             after = replace(after, folding=self.folding.having_decoded(erasure.ranges))
-        return after._noted(erasure)
+        return after.noting(erasure)
 
     def with_secret(self, new: str) -> LedgerState:
         """The state with a secret for the hashes of erasures; one that it has stays."""
@@ -273,15 +269,12 @@ class LedgerState:
         for one in told:
             before, after = after, replace(after, erasing=after.erasing.learning(one))
             for begun in after.erasing.open[len(before.erasing.open) :]:
-                after = after._noted(begun)
+                after = after.noting(begun)
         return after
 
     def with_erasures_settled(self, names: tuple[str, ...]) -> LedgerState:
         """The state after somebody has looked once more for keys that no table tells of."""
         return replace(self, erasing=self.erasing.settled(names)) if names else self
-
-    def _noted(self, erasure: Erasure) -> LedgerState:
-        return replace(self, noted_erasures=(*self.noted_erasures, erasure))
 
     def with_lease(self, lease: Lease) -> LedgerState:
         """The state with a lease taken or renewed; those that ran out long ago are dropped."""
@@ -307,7 +300,7 @@ class LedgerState:
         """The state with a rewind under way: who else had a lease has lost it from here on."""
         own = tuple(held for held in self.control.leases if held.holder == holder)
         after = self._control(rewind=rewind, rewinds=self.control.rewinds + 1, leases=own)
-        return replace(after, noted_rewinds=(*self.noted_rewinds, rewind))
+        return after.noting(rewind)
 
     def with_undecoded(self, ranges: Iterable[CoordinateRange]) -> LedgerState:
         """The state in which coordinates are decoded no more: again, or gone without a raw row."""
@@ -321,8 +314,7 @@ class LedgerState:
         """
         runs = {k: r for k, r in self.runs.items() if r.status != "proposed"}
         after = replace(self._control(rewind=None), runs=runs).with_undecoded(rewind.removes)
-        after = after.with_head(head)
-        return replace(after, noted_rewinds=(*self.noted_rewinds, rewind))
+        return after.with_head(head).noting(rewind)
 
     @property
     def open_incidents(self) -> tuple[Incident, ...]:
@@ -392,9 +384,7 @@ class LedgerState:
         after = tuple(incidents.values())
         if after == self.control.incidents:
             return self
-        opened_now = self._control(incidents=after, incidents_opened=opened)
-        ended = (*self.closed_incidents, *overtaken)
-        return replace(opened_now, closed_incidents=ended)
+        return self._control(incidents=after, incidents_opened=opened).noting(*overtaken)
 
     def with_question(self, incidents: Iterable[Incident], run_id: str) -> LedgerState:
         """The state with a run's form asking about incidents."""
@@ -459,12 +449,12 @@ class LedgerState:
         def left(incidents: tuple[Incident, ...]) -> tuple[Incident, ...]:
             return tuple(i for i in incidents if i.incident_id not in ended)
 
-        return replace(
+        after = replace(
             self._control(incidents=left(self.control.incidents)),
             decoding=replace(self.decoding, incidents=left(self.decoding.incidents)),
             folding=replace(self.folding, incidents=left(self.folding.incidents)),
-            closed_incidents=(*self.closed_incidents, *ended.values()),
         )
+        return after.noting(*ended.values())
 
     def with_decoding_halted(self, finding: Finding, run_id: str, now: datetime) -> LedgerState:
         """Open an incident that halts the decoding and not the landing; an older one is closed."""
@@ -485,9 +475,7 @@ class LedgerState:
         same = [i for i in known if i.finding.is_found_again(finding)]
         others = tuple(i for i in known if i not in same)
         ended = [i.closed(f"found again as {incident.incident_id}", now) for i in same]
-        after = self._control(incidents_opened=opened)
-        after = replace(after, closed_incidents=(*self.closed_incidents, *ended))
-        return after, (*others, incident)
+        return self._control(incidents_opened=opened).noting(*ended), (*others, incident)
 
     def with_decoding_resumed(
         self, plan: DecodePlan, now: datetime, *, was_decoded: bool = False
@@ -513,11 +501,8 @@ class LedgerState:
                 kept.append(incident)
             else:
                 ended.append(incident.closed(f"run {plan.run_id} has decoded", now))
-        return replace(
-            self,
-            decoding=replace(self.decoding, incidents=tuple(kept)),
-            closed_incidents=(*self.closed_incidents, *ended),
-        )
+        decoding = replace(self.decoding, incidents=tuple(kept))
+        return replace(self, decoding=decoding).noting(*ended)
 
     def with_fold_closed(self, done: FoldRecord, known: KnownCommit, now: datetime) -> LedgerState:
         """The state after a fold was verified; what had halted folding is carried out."""
@@ -528,12 +513,8 @@ class LedgerState:
         if plan.is_sweep:  # losses may have come since the plan was frozen
             lost = self.head.lost_deletes | self.folding.lost | self.erasing.erased
             healed = all_below(lost, plan.floors, plan.incarnations)
-        return replace(
-            self,
-            folding=replace(closed, incidents=(), unproven_since=since, healed=healed),
-            closed_folds=(*self.closed_folds, done),
-            closed_incidents=(*self.closed_incidents, *ended),
-        )
+        folding = replace(closed, incidents=(), unproven_since=since, healed=healed)
+        return replace(self, folding=folding).noting(done, *ended)
 
     def _control(self, **changes: object) -> LedgerState:
         return replace(self, control=replace(self.control, **changes))  # type: ignore[arg-type]

@@ -32,9 +32,9 @@ from tideline.errors import (
 )
 from tideline.failpoints import reach
 from tideline.folding.tables import note_standing, taken_by_others, told_by_last_fold
-from tideline.landing.attempts import Attempt, begin_attempt, removal
+from tideline.landing.attempts import Attempt, begin_attempt
 from tideline.landing.context import RunContext, log, now
-from tideline.landing.table_commit import Target, commit_checked, remove
+from tideline.landing.table_commit import commit_checked, remove
 from tideline.ledger.state import LedgerState
 from tideline.model.erasing import ERASURE, Erasure, SealedErasure
 from tideline.model.maintenance import DERIVED, kind_of
@@ -59,7 +59,7 @@ from tideline.operations.reading import audit_stream
 from tideline.pipeline.run_batch import decode_batch, fold_batch
 from tideline.stream.stream import tables_of
 from tideline.table.port import MaintainedTablePort
-from tideline.table.schema import TableChange
+from tideline.table.schema import TableChange, removal_id
 
 _FEW = 100
 """So many records are erased whatever share of a table they are."""
@@ -506,7 +506,7 @@ def _change(run: RunContext, attempt: Attempt, erasure: Erasure) -> TableChange:
     erasing = attempt.state.erasing
     begun = next(e for e in erasing.open if e.erasure_id == erasure.erasure_id)
     sealed = SealedErasure(replace(begun, ranges=()), erasing.seal)
-    change = removal(run, attempt, erasure.erasure_id, erasure.ranges)
+    change = attempt.change(removal_id(erasure.erasure_id), erasure.ranges)
     return replace(change, erasure=dump(sealed))
 
 
@@ -525,8 +525,7 @@ def _known(state: LedgerState, erasure: Erasure) -> LedgerState:
 
 
 def _removed(table: MaintainedTablePort, change: TableChange) -> int:
-    target = Target(table, table.uri, lambda: (table.observe(), ()), lambda _: None)
-    return commit_checked(target, change, (), lambda _: change, _newest(table)).version
+    return commit_checked(table, change, after_version=_newest(table)).version
 
 
 def _newest(table: MaintainedTablePort) -> int:

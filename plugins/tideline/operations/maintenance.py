@@ -10,16 +10,16 @@ Decoding reads the raw table's files by their names, so no raw file goes while i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import replace
 
 from tideline.decoding.verifying import rows_by_log
-from tideline.errors import AttemptFenced, CommitConflict, Halted, ServiceAway, VerificationFailed
+from tideline.errors import CommitConflict, Halted, ServiceAway
 from tideline.failpoints import reach
-from tideline.landing.attempts import Attempt, begin_attempt, compaction, fence, removal
+from tideline.landing.attempts import Attempt, begin_attempt, discarding
 from tideline.landing.context import RunContext, log, now
 from tideline.landing.proof import foreign_changes
-from tideline.landing.table_commit import Target, commit_checked
+from tideline.landing.table_commit import commit_checked
 from tideline.ledger.state import LedgerState
 from tideline.model.incident import Finding
 from tideline.model.maintenance import (
@@ -37,7 +37,7 @@ from tideline.model.wording import first_few
 from tideline.rules.foreign_changes import table_findings
 from tideline.rules.maintenance import Group, hulls, plan_merges, plans_before, rounds
 from tideline.table.port import MaintainedTablePort
-from tideline.table.schema import TableChange
+from tideline.table.schema import COMPACTION_ID, TableChange, fence_id, removal_id
 
 _NAME = "quarantine"
 
@@ -79,20 +79,19 @@ def remove_expired(run: RunContext, table: MaintainedTablePort) -> RowCount:
         return NO_ROWS
     attempt = begin_attempt(run, run.ledger.read().control.ledger_id, table)
     gone = ExpiredRows(
-        let_go_id=f"{_NAME}-{attempt.token}",
+        let_go_id=f"{_NAME}-{attempt.state.control.token}",
         run_id=run.run_id,
         by=f"maintenance.quarantine_days: {run.stream.maintenance.quarantine_days}{_asked(run)}",
         at=now(),
         ranges=found.ranges(found.chosen),
     )
-    run.ledger.update(lambda state: state.with_expired_rows(gone))
+    run.ledger.update(lambda state: state.noting(gone))
     reach("maintain:let_go_noted")
     # Few ranges: a commit names them all, and rows that go have rarely others between them.
-    change = removal(run, attempt, _NAME, found.ranges(hulls(found.chosen, found.others)))
+    change = attempt.change(removal_id(_NAME), found.ranges(hulls(found.chosen, found.others)))
     before = table.size()
     assert before is not None
-    target = Target(table, table.uri, lambda: (table.observe(), ()), lambda _: None)
-    commit_checked(target, change, (), lambda version: change, before.version)
+    commit_checked(table, change, after_version=before.version)
     reach("maintain:let_go")
     log.info("%s: %d quarantined rows were removed (%s)", table.uri, found.count.rows, gone.by)
     return found.count
@@ -215,18 +214,13 @@ class Upkeep:
 
     def _merge(self, groups: Sequence[Group]) -> tuple[FileMerge, ...]:
         """Merge some groups in one transaction, those whose files fit together."""
-        attempt = self._attempt()
-        change = compaction(self._run, attempt)
+        change = self._attempt().change(COMPACTION_ID)
         based_on = self._size().version
-        try:
+        with discarding(change, self._table):
             merges = self._table.merge(change, groups)
             reach("maintain:merged")
             if merges:
                 self._commit(replace(change, merges=merges), based_on)
-        except (AttemptFenced, CommitConflict, Halted, VerificationFailed):
-            with suppress(ServiceAway):  # it is certain that nothing was committed
-                self._table.discard(change)
-            raise
         reach("maintain:committed")
         if left := len(groups) - len(merges):
             log.warning(
@@ -258,10 +252,7 @@ class Upkeep:
                 )
             return change
 
-        target = Target(
-            self._table, self._table.uri, lambda: (self._table.observe(), ()), lambda _: None
-        )
-        commit_checked(target, change, (), check, after_version)
+        commit_checked(self._table, change, after_version=after_version, check=check)
 
     def vacuum(self, hours: int, *, at_once: bool = False) -> FileCount:
         """Delete what nobody needs, behind a token that keeps older attempts from committing it."""
@@ -282,7 +273,7 @@ class Upkeep:
         Args:
             fold: What it tells of the last fold, where the log is cut at it.
         """
-        change = fence(self._run, self._attempt(), "maintenance")
+        change = self._attempt().change(fence_id("maintenance"))
         self._commit(replace(change, fold=fold), self._size().version)
 
     def _planned(self) -> tuple[Group, ...]:

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from tideline.errors import BadInput, ReplayUnavailable, ServiceAway, StreamBusy
 from tideline.failpoints import reach
-from tideline.landing.attempts import begin_attempt, removal
+from tideline.landing.attempts import begin_attempt
 from tideline.landing.closing import commit_group_offsets
 from tideline.landing.context import RunContext, log, now
 from tideline.landing.incidents import open_and_halt
@@ -316,6 +316,6 @@ def _remove(run: RunContext, rewind: Rewind) -> KnownCommit | None:
     attempt = begin_attempt(run, state.control.ledger_id)
     if attempt.state.control.rewind != rewind:  # from here on the token would tell it
         raise StreamBusy(_PUT_BACK)
-    change = removal(run, attempt, rewind.rewind_id, rewind.removes)
+    change = attempt.change(removal_id(rewind.rewind_id), rewind.removes)
     # of an older copy the version may be below those that the rewind has seen
     return remove(run, change, after_version=table.version)

@@ -1,4 +1,4 @@
-"""What is known of a stream, and its coverage as a picture: which offsets became what. Asks nobody.
+"""A stream as the page sees it, and its coverage as a picture: which offsets became what.
 
 The head has all of it: the history is not read, however long it is.
 """
@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Generic, TypeVar
 
 from tideline.ledger.state import LedgerState
-from tideline.model.head import Head, Headroom
+from tideline.model.head import Head
 from tideline.model.incident import Incident
 from tideline.model.observation import Observation
 from tideline.model.offsets import (
@@ -28,9 +28,7 @@ from tideline.model.places import Places
 from tideline.model.request import RequestedRange
 from tideline.model.run import RunRecord
 from tideline.model.status import Band, BandKind, LogBands, Standing
-from tideline.rules.positions import mark_named
-from tideline.rules.standing import standings
-from tideline.rules.status import doubt
+from tideline.operations.stream_facts import StreamFacts
 from tideline.stream.files import StreamFile
 from tideline.stream.stream import Stream
 
@@ -70,7 +68,7 @@ class StreamView:
     file: StreamFile
     ledger: Seen[LedgerState]
     brokers: Seen[Observation]
-    facts: StreamFacts | None
+    facts: PageFacts | None
 
     @property
     def stream(self) -> Stream:
@@ -83,68 +81,17 @@ class StreamView:
         return self.ledger.is_pending or self.brokers.is_pending
 
 
-class StreamFacts:
-    """A stream's facts, each worked out when somebody first asks for it.
-
-    `observed` is what the brokers said last, None if they have never answered; `estimated` the
-    headroom that no run has measured. `is_newer`: the ledger has not changed since before they were
-    asked.
-    """
-
-    def __init__(
-        self,
-        stream: Stream,
-        state: LedgerState,
-        observed: Observation | None,
-        estimated: Collection[Headroom] = (),
-        *,
-        is_newer: bool,
-    ) -> None:
-        self.stream = stream
-        self.state = state
-        self.observed = observed
-        self._estimated = estimated
-        self._is_newer = is_newer
+class PageFacts(StreamFacts):
+    """A stream's facts, with what only the page shows."""
 
     def stand_on(self, stream: Stream, state: LedgerState, observed: Observation | None) -> bool:
         """Whether they are made of these very objects."""
         return self.stream is stream and self.state is state and self.observed is observed
 
     @cached_property
-    def head(self) -> Head:
-        """The ledger's, with those topics set aside that the file no longer names."""
-        return mark_named(self.state.head, self.stream.kafka)
-
-    @property
-    def headroom(self) -> Collection[Headroom]:
-        """As the last run measured it, or else as it was measured for whoever looks."""
-        return self.head.headroom or self._estimated
-
-    @cached_property
-    def standings(self) -> tuple[Standing, ...]:
-        """Where each partition stands, by topic and number."""
-        level = self.stream.kafka.isolation_level
-        return standings(self.state.head, self.observed, level, self._estimated)
-
-    @cached_property
     def painter(self) -> Painter:
         """Paints their bands."""
         return Painter(self.state.head, self.state.runs.values(), self.state.control.incidents)
-
-    @cached_property
-    def doubt(self) -> str | None:
-        """Why the brokers' last answer does not tell how the stream is doing; None if it does."""
-        if self.observed is None:
-            return "the brokers have not answered yet"
-        topics, stand = self.stream.kafka.topics, self.standings
-        return doubt(
-            topics,
-            self.head,
-            stand,
-            self.observed,
-            is_newer=self._is_newer,
-            incidents=self.state.open_incidents,
-        )
 
     @cached_property
     def not_landed(self) -> tuple[RequestedRange, ...]:

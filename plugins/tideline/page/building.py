@@ -21,11 +21,10 @@ from tideline.ledger.state import LedgerState
 from tideline.model.head import Headroom
 from tideline.model.incident import Incident
 from tideline.model.run import RunRecord
-from tideline.model.status import LogBands, Standing, Status
+from tideline.model.status import LogBands, Standing
 from tideline.model.verdicts import VERDICTS
 from tideline.page import docs
-from tideline.page.bands import StreamFacts, StreamView, lag_spread
-from tideline.rules.status import summarize
+from tideline.page.bands import PageFacts, StreamView, lag_spread
 from tideline.stream.files import StreamFile
 from tideline.stream.stream import Stream
 
@@ -72,7 +71,7 @@ def _facts(view: StreamView) -> dict[str, Any]:
     """The fields of `ListedStream`."""
     stream, state, now = view.stream, view.ledger.value, datetime.now(UTC)
     head = state.head if state is not None else None
-    status = None if view.facts is None else _status(view.facts, now)
+    status = None if view.facts is None else view.facts.status(now)
     return {
         "stream": stream.stream,
         "dag_id": view.file.dag_id,
@@ -86,23 +85,6 @@ def _facts(view: StreamView) -> dict[str, Any]:
         "ledger": page.Look.of(view.ledger),
         "brokers": page.Look.of(view.brokers),
     }
-
-
-def _status(facts: StreamFacts, now: datetime) -> Status:
-    """A stream's status, with the logs' ends as the brokers said last."""
-    state = facts.state
-    return summarize(
-        facts.stream.stream,
-        facts.head,
-        state.decoding,
-        state.folding,
-        state.open_incidents,
-        facts.standings,
-        facts.doubt,
-        now,
-        state.erasing,
-        is_typed=facts.stream.decode is not None,
-    )
 
 
 def _retention(known: Iterable[Headroom], now: datetime) -> float | None:
@@ -230,7 +212,7 @@ def _run_url(stream: str, record: RunRecord) -> str | None:
     return None if by is not None and by.startswith(_SHELL) else _run_page(stream, record.run_id)
 
 
-def _actions_for(facts: StreamFacts, file: StreamFile) -> list[Action]:
+def _actions_for(facts: PageFacts, file: StreamFile) -> list[Action]:
     """What a person can do about a stream now, the most urgent first."""
     asked = (i for i in facts.state.open_incidents if not i.is_decided and i.finding.executable)
     return [*(_answer(file, i) for i in asked), *_readings(facts, file), *_operations(facts, file)]
@@ -268,7 +250,7 @@ def _answer(file: StreamFile, incident: Incident) -> Action:
     )
 
 
-def _readings(facts: StreamFacts, file: StreamFile) -> Iterator[Action]:
+def _readings(facts: PageFacts, file: StreamFile) -> Iterator[Action]:
     dag = f"dags/{_quoted(file.dag_id)}"
     yield Action(
         title="Run now",
@@ -307,7 +289,7 @@ def _has_own_dag(file: StreamFile) -> bool:
     return file.dag_id == file.stream.stream
 
 
-def _operations(facts: StreamFacts, file: StreamFile) -> Iterator[Action]:
+def _operations(facts: PageFacts, file: StreamFile) -> Iterator[Action]:
     stream, head = facts.stream, facts.state.head
     if head.commits:
         newest = head.commits[-1].run_id

@@ -25,9 +25,10 @@ from tideline.ledger.state import LedgerState
 from tideline.model.head import Headroom
 from tideline.model.observation import Observation
 from tideline.model.offsets import TopicPartition
-from tideline.page.bands import Seen, StreamFacts, StreamView
+from tideline.page.bands import PageFacts, Seen, StreamView
 from tideline.page.workers import Workers
 from tideline.rules.advance import MOST_MEASURED, headroom_of, unread_places
+from tideline.rules.positions import mark_named
 from tideline.stream.files import StreamFile
 from tideline.stream.folder import StreamsFolder
 from tideline.stream.stream import Stream
@@ -75,7 +76,7 @@ class Sources:
         self._files = _StreamFiles(folder)
         self._opened: dict[str, tuple[Stream, Ledger]] = {}
         self._read: dict[str, tuple[Ledger, LedgerState]] = {}
-        self._facts: dict[str, StreamFacts] = {}
+        self._facts: dict[str, PageFacts] = {}
         self._looks: dict[str, _Look] = {}
         """By connection: the last one."""
         self._written: dict[str, dict[tuple[str | None, TopicPartition, int], datetime]] = {}
@@ -159,7 +160,7 @@ class Sources:
 
     def _work_out(
         self, stream: Stream, ledger: Seen[LedgerState], brokers: Seen[Observation]
-    ) -> StreamFacts | None:
+    ) -> PageFacts | None:
         """The same facts as before where nothing has changed: they may be of many partitions."""
         if ledger.value is None:
             return None
@@ -169,7 +170,8 @@ class Sources:
             look = self._looks.get(stream.kafka.connection, _NOT_YET)
             is_newer = look.states.get(stream.stream) is ledger.value
             is_newer = is_newer and look.found is brokers.value
-            known = StreamFacts(*made_of, look.headroom.get(stream.stream, ()), is_newer=is_newer)
+            estimated = look.headroom.get(stream.stream, ())
+            known = PageFacts(*made_of, estimated, is_newer=is_newer, mark=mark_named)
             self._facts[stream.stream] = known
         return known
 

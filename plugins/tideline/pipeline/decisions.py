@@ -11,7 +11,7 @@ from functools import partial
 
 from tideline.errors import StreamBusy, VerificationFailed
 from tideline.failpoints import reach
-from tideline.landing.attempts import begin_attempt, removal
+from tideline.landing.attempts import begin_attempt
 from tideline.landing.context import RunContext, log, now
 from tideline.landing.incidents import open_incidents, triage_incidents
 from tideline.landing.proof import changes_after_read, count_rows, find_commit, foreign_changes
@@ -38,6 +38,7 @@ from tideline.rules.audit import Audit, audit
 from tideline.rules.foreign_changes import OLDER_LEDGER
 from tideline.rules.resolution import accept_gap, take_table
 from tideline.rules.verification import sound_parts, still_missing, verified_again
+from tideline.table.schema import removal_id
 
 _TRIES = 5
 _BEGIN_GENERATIONS = ("truncation", "topic_recreated", "cluster_changed")
@@ -345,7 +346,7 @@ def _remove_unverified(
         pieces = attempt.state.head.coverage.rest(ranges)
         if not pieces:
             return None
-        change = removal(run, attempt, plan.plan_id, pieces)
+        change = attempt.change(removal_id(plan.plan_id), pieces)
         removed = remove(run, change, after_version=newest)
     reach("resolve:removed")
     log.warning("unverified rows of plan %s are removed", plan.plan_id)

@@ -6,23 +6,19 @@ Records that Spark cannot read: name them, and halt unless nothing is lost by th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 
 from tideline.errors import (
-    AttemptFenced,
-    Halted,
     ReplayUnavailable,
     ServiceAway,
     UnreadableRecords,
-    VerificationFailed,
 )
 from tideline.failpoints import reach
 from tideline.landing.attempts import (
     Attempt,
     begin_attempt,
+    discarding,
     lacked_memory,
-    planned_change,
     read_job,
     submit,
 )
@@ -174,8 +170,9 @@ def _read_and_land(
     """Have Spark write beside the table, count, and swap in; landing and replay are one way."""
     if table.version is None or table.partition_by is None:
         raise ServiceAway(f"table {run.stream.table.uri} is gone; nothing moved, run again")
-    change = planned_change(run, attempt, plan)
-    try:
+    epochs = {r.identity: r.leader_epoch for r in plan.ranges}
+    change = replace(attempt.change(plan.plan_id, plan.ranges), epochs=epochs)
+    with discarding(change, run.table):
         by = table.partition_by
         job = read_job(run, attempt, change, plan, by, met, in_one_task=in_one_task)
         asked_ms = round(now().timestamp() * 1000)
@@ -190,15 +187,11 @@ def _read_and_land(
         erased = (*job.erased, *refused)
         seen = Landing(attempt.state, record, plan, change, written, job.unreadable, erased)
         return land(run, seen, after_version=table.version)
-    except (Halted, AttemptFenced, VerificationFailed):  # it is certain that nothing was committed
-        with suppress(ServiceAway):
-            run.table.discard(change)
-        raise
 
 
 def _create_table(run: RunContext, plan: BatchPlan, attempt: Attempt) -> TableObservation:
     """An empty table: Spark would create one without our table properties."""
-    create_table(run, attempt.ledger_id)
+    create_table(run, attempt.state.control.ledger_id)
     return _check_target(run, attempt.state, plan)  # two streams may have meant the same folder
 
 

@@ -311,7 +311,7 @@ def _resolve_timestamp(
     def share(state: LedgerState) -> LedgerState:
         nonlocal resolved
         resolved = shared()
-        return state.with_resolved_time(resolved)
+        return state.noting(resolved)
 
     run.ledger.update(share)
     return resolved
