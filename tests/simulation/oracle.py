@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +11,7 @@ from tests.simulation.current import CurrentRow, folded, states, swept
 from tests.simulation.kafka import RECORD
 from tests.simulation.properties import Log
 from tests.simulation.spark import TYPES, id_of
-from tests.simulation.table import key_of
+from tests.simulation.table import Row, key_of
 from tests.simulation.table_events import FOREIGN
 from tests.simulation.world import World
 from tideline.decoding.verifying import typed_against_raw
@@ -130,7 +130,7 @@ def _folded(world: World, state: LedgerState) -> Iterator[str]:
     for row in found:
         if row not in wanted:
             yield f"current: {row} is there, wanted {wanted}"
-    erased = [r for r in world.typed_once if r.serial not in {t.serial for t in typed}]
+    erased = [*_erased_since(world, {t.serial for t in typed})]
     places = {(r.identity, r.offset) for r in erased} & _places(state)
     lost = [r for r in erased if (r.identity, r.offset) in places]
     for row in folded(order, (), (swept(order, world.said(r)) for r in {*typed, *lost})):
@@ -138,6 +138,14 @@ def _folded(world: World, state: LedgerState) -> Iterator[str]:
             yield f"current: {row} would be newer than what is left of its key"
     if differing(folding.buckets, states(found)) or len(found) != len(wanted):
         yield f"current: {folding.buckets}, and there are {states(found)}"
+
+
+def _erased_since(world: World, typed: Collection[int]) -> Iterator[Row]:
+    """Rows of the folded event type that changes' erasures have taken out."""
+    types = world.decode.types if world.decode is not None else ()
+    for row in (r for r in world.typed_once if r.serial not in typed):
+        if not types or TYPES[id_of(row.serial) - 1] == types[0].subject:
+            yield row
 
 
 def _forgotten(world: World, state: LedgerState) -> Iterator[str]:
@@ -172,8 +180,11 @@ def _places(state: LedgerState) -> set[tuple[PartitionIdentity, int]]:
     return {(log, o) for log, held in state.erasing.erased.items() for o in _offsets(held)}
 
 
-def _kept_out(world: World) -> Iterator[str]:
-    """What the table's own log says was erased is not back, nor later records that are refused."""
+def _kept_out(world: World, untold: Collection[str]) -> Iterator[str]:
+    """What the table's own log says was erased is not back, nor later records that are refused.
+
+    Of an untold erasure an older ledger has only coordinates: it says so, and asks for the keys.
+    """
     versions, stands = world.table.versions, {r.serial: r for r in world.table.rows()}
     theirs = world.restored | world.foreign
     for number, made in enumerate(versions):
@@ -186,7 +197,8 @@ def _kept_out(world: World) -> Iterator[str]:
         for serial in sorted((before - after) & {*stands}):
             if (stands[serial].identity, stands[serial].offset) not in theirs:
                 yield f"erased, and back: {stands[serial]}"
-        if not load(SealedErasure, made.erasure, "a commit").erasure.is_future:
+        told = load(SealedErasure, made.erasure, "a commit").erasure
+        if not told.is_future or told.erasure_id in untold:
             continue
         keys = {key_of(serial) for serial in before - after}
         for serial in sorted({*stands} - after):
@@ -201,7 +213,7 @@ def _erased(world: World, state: LedgerState) -> Iterator[str]:
         offset = row.change.offset if isinstance(row, CurrentRow) else row.offset
         if intersect([OffsetRange(offset, offset + 1)], erased.get(row.identity, ())):
             yield f"erased, and in a former table: {row}"
-    yield from _kept_out(world)
+    yield from _kept_out(world, state.erasing.untold)
     if state.erasing.open and not state.erasing.is_removing:
         places = state.erasing.erased
         for row in (r for t in (*world.tables, *world.of_types.values()) for r in t.rows()):
@@ -242,18 +254,22 @@ def _decoded(world: World) -> Iterator[str]:
 
 
 def _routed(world: World) -> Iterator[str]:
-    """Each row is in the table of its event type; and where all were decoded again, all are."""
+    """Each row is in the table of its event type; and where all were decoded again, all are.
+
+    A row whose raw row others have taken away cannot move.
+    """
     decode = world.decode
     if decode is None or not decode.types or "types_retold" in world.facts:
         return
     subjects = {one.type: str(one.subject) for one in decode.types}
+    raw = {(row.identity, row.offset) for row in world.table.rows()}
     for name, table in world.typed_tables.items():
-        for row in table.rows():
-            if TYPES[id_of(row.serial) - 1] != subjects[name]:
-                yield f"{row} of type {TYPES[id_of(row.serial) - 1]} is in the table of {name}"
+        for row in (r for r in table.rows() if (r.identity, r.offset) in raw):
+            if (subject := TYPES[id_of(row.serial) - 1]) != subjects[name]:
+                yield f"{row} of type {subject} is in the table of {name}"
     if "types_as_told" in world.facts:
         wanted = {one.subject for one in decode.types if not one.ended}
-        for row in world.quarantine.rows():
+        for row in (r for r in world.quarantine.rows() if (r.identity, r.offset) in raw):
             subject = TYPES[id_of(row.serial) - 1]
             if subject in wanted and row.serial not in world.spark.garbled:
                 yield f"{row} of type {subject} is in quarantine"

@@ -250,7 +250,7 @@ def take_type_out(world: World) -> None:
 
 
 def rename(world: World) -> None:
-    """Somebody moves the typed tables, and says so: their addresses are others."""
+    """Somebody names the typed tables by other addresses, which lead to the same tables."""
     if world.stream.decode is not None:
         world.rename()
 

@@ -294,6 +294,8 @@ def _is_refused(row: Row, job: SparkJob) -> bool:
     """Whether a record is left out by its key, and not by its coordinates."""
     key, value = key_of(row.serial), value_of(row.serial)
     told = {raw_key_hash(job.secret, key), record_hash(job.secret, key, value)}
+    if is_valueless(row.serial):  # where the stream drops such records
+        told.add(record_hash(job.secret, key, None))
     doubted = Places.of(job.doubted).get(row.identity, ())
     is_doubted = bool(intersect([_one(row)], doubted))
     return not told.isdisjoint(job.future) or (is_doubted and not told.isdisjoint(job.hashes))

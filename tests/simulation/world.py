@@ -324,9 +324,11 @@ class World:
         self.stream = self.stream.model_copy(update={"decode": self.decode, "current": self.folds})
 
     def rename(self) -> None:
-        """The typed tables are what they were, and at other addresses."""
+        """The typed tables are what they were, and have other addresses as well."""
         put_back, number = self.decode, self.number("address")
         assert put_back is not None
+        self.former |= {uri: self.typed_tables[n] for n, uri in put_back.addresses.items()}
+        self.former[put_back.quarantine.uri] = self.quarantine
         ends = {"table": "-{type}" if put_back.types else "", "quarantine": "-bad"}
         update = {
             section: getattr(put_back, section).model_copy(

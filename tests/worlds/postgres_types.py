@@ -118,7 +118,9 @@ def _number(places: int | None) -> Typed:
             return float(text)
         if mode == "string":
             return text
-        return Decimal(text) if places is not None else format(Decimal(text).normalize(), "f")
+        if places is not None:
+            return Decimal(text)
+        return text.rstrip("0").rstrip(".") if "." in text else text
 
     return typed
 
