@@ -71,8 +71,8 @@ test-histories: $(TESTS_READY)
 test: setup-tests lint  ## Lint, then all tests but the slow suites, part by part, three at once; each part: python -m tests --help
 	$(BIN)/python -m tests
 
-test-faults: setup-tests  ## Every fault of the catalogue and every crash, as tables; slow tests of other suites
-	$(BIN)/python -m tests.slow
+test-faults: setup-tests  ## Every fault of the catalogue and every crash, as tables; slow tests of other suites; PARTS=
+	PARTS="$(PARTS)" $(BIN)/python -m tests.slow
 
 test-connect: setup-tests  ## The Spark suite once more, through a warm Spark Connect server
 	TIDELINE_TEST_SPARK=connect $(BIN)/pytest tests/spark -m ""

@@ -1,13 +1,15 @@
 """The slow tests as pytest processes, three at once, a file each (`make test-faults`).
 
-Every test of the fault catalogue and every crash, then the slow tests of other suites. Options as
-of `python -m tests`.
+Every test of the fault catalogue and every crash, then the slow tests of other suites: some four
+hours on two cores. Options as of `python -m tests`. The variable PARTS names files, as the first
+column of the output has them: what was cut off goes on with the rest.
 
-Usage: python -m tests.slow [PYTEST_OPTION ...]
+Usage: [PARTS="crash_spark crash_ways"] python -m tests.slow [PYTEST_OPTION ...]
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 
@@ -29,5 +31,17 @@ def parts() -> Iterator[tuple[str, tuple[str, ...]]]:
         yield name, (str(path.relative_to(ROOT)), "-m", "slow")
 
 
+def chosen(names: str) -> dict[str, tuple[str, ...]]:
+    """The parts of those names, with spaces between them; all without any.
+
+    Raises:
+        SystemExit: There is no such part.
+    """
+    there = dict(parts())
+    if unknown := sorted({*names.split()} - {*there}):
+        sys.exit(f"PARTS: got {unknown[0]!r}; allowed: {', '.join(there)}")
+    return {name: there[name] for name in names.split()} or there
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:], dict(parts())))
+    sys.exit(main(sys.argv[1:], chosen(os.environ.get("PARTS", ""))))

@@ -423,13 +423,14 @@ def test_a_stream_that_is_not_there_is_named_without_those_that_are(streams, mon
 def test_an_audit_reads_no_negative_number_of_buckets(streams, monkeypatch):
     from airflow.sdk.exceptions import AirflowFailException
 
-    from tideline.airflow.operations import AUDIT_FORM, AuditStream
+    from tideline.airflow.operation_forms import AUDIT
+    from tideline.airflow.operations import AuditStream
 
     monkeypatch.setenv("TIDELINE_STREAMS", str(streams))
     for arguments, buckets, said in (
         ({"buckets": -1}, None, "buckets: got -1; allowed: 0 or more"),
-        ({"form": AUDIT_FORM}, -2, "buckets: got -2; allowed: 0 or more"),
-        ({"form": AUDIT_FORM}, "2", "buckets: got '2'; allowed: a whole number"),
+        ({"form": AUDIT}, -2, "buckets: got -2; allowed: 0 or more"),
+        ({"form": AUDIT}, "2", "buckets: got '2'; allowed: a whole number"),
     ):
         task = AuditStream(task_id="audit", stream="orders", **arguments)
         run = SimpleNamespace(conf={"stream": "orders", "buckets": buckets})

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from tests.worlds.build import NOW
-from tideline.airflow.operations import REDRIVE_FORM, check_form
+from tideline.airflow.operation_forms import REDRIVE, check_form
 from tideline.errors import BadInput
 from tideline.model.request import MOST_RANGES, read_form
 from tideline.model.wording import LONGEST_REASON, kept_reason, shown
@@ -66,7 +66,7 @@ def test_a_key_makes_no_line_of_its_own():
     """A message is a line of a log; what comes in a conf could look like another one."""
     assert "conf: a\\nERROR b: unknown key" in refusal({"a\nERROR b": 1})
     with pytest.raises(BadInput, match=r"conf: a\\nERROR b: unknown key"):
-        check_form({"a\nERROR b": 1}, REDRIVE_FORM, ())
+        check_form({"a\nERROR b": 1}, REDRIVE)
 
 
 @pytest.mark.parametrize(
@@ -106,5 +106,5 @@ def test_a_value_is_shown_in_part(value):
     """Wherever a message says what it got."""
     assert len(shown(value)) <= 80
     with pytest.raises(BadInput) as refused:
-        check_form({"stream": "orders", "since": [value]}, REDRIVE_FORM, needed=("stream",))
+        check_form({"stream": "orders", "since": [value]}, REDRIVE)
     assert len(refused.value.message) < 300

@@ -76,6 +76,8 @@ class Cluster:
 class Table:
     """A table that holds what it is told."""
 
+    uri = "/lake/orders"
+
     def __init__(self, ledger_id):
         self.now = replace(TABLE, ledger_id=ledger_id)
         self.rows, self.made, self.fences = {}, None, []

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import DAG, BaseOperator, Param, get_parsing_context
+from airflow.sdk import DAG, BaseOperator, get_parsing_context
 
+from tideline.airflow import operation_forms as forms
 from tideline.airflow import operations
 from tideline.airflow import stream_dags as streams
 from tideline.airflow.forms import links
-from tideline.model.verdicts import VERDICTS, valid_choices
 
 
 def stream_dags(folder: str | Path | None = None) -> dict[str, DAG]:
@@ -61,7 +61,7 @@ class Operation:
         task_id: The task's name.
         operator: Its class.
         notes: Shown on the Dag's page, in Markdown.
-        form: Fields beside `stream`; `operations` checks what they may hold.
+        form: Its fields; the task checks what they may hold.
         arguments: Further ones of the operator.
         settings: Further ones of the Dag.
     """
@@ -70,7 +70,7 @@ class Operation:
     task_id: str
     operator: type[BaseOperator]
     notes: str
-    form: Mapping[str, Param] = field(default_factory=dict)
+    form: forms.Form
     arguments: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
 
@@ -82,7 +82,7 @@ def _operation_dag(dag_id: str, operation: Operation, folder: str | Path | None)
         schedule=None,
         catchup=False,
         tags=("tideline", "operations"),
-        params={"stream": _text("Stream", "The name of the stream."), **operation.form},
+        params=operation.form,
         doc_md=f"{operation.notes.rstrip()}\n\n{links()}\n",
         # A further try is somebody's clear: no default of the site may hide that.
         default_args={"retries": 0},
@@ -92,24 +92,8 @@ def _operation_dag(dag_id: str, operation: Operation, folder: str | Path | None)
     return dag
 
 
-def _text(title: str, description: str) -> Param:
-    """A field that has to be filled."""
-    return Param(type="string", minLength=1, title=title, description=description)
-
-
-def _flag(
-    title: str, description: str, *, default: bool = False, section: str | None = None
-) -> Param:
-    more: dict[str, Any] = {} if section is None else {"section": section}
-    return Param(default, type="boolean", title=title, description=description, **more)
-
-
 _NOT_PAUSED = {"is_paused_upon_creation": False}
 """For a Dag without a schedule: paused, it would keep a run waiting that the page has asked for."""
-_MORE = "More"
-"""A section of a form that is closed at first."""
-
-
 OPERATIONS: Mapping[str, Operation] = {
     "tideline_resolve": Operation(
         description="Decide about open incidents of a stream",
@@ -119,16 +103,7 @@ OPERATIONS: Mapping[str, Operation] = {
 it out. The stream's page shows the incidents, what is at stake and what each choice does, and fills
 this form in.
 """,
-        form={
-            "incident": _text("Incidents", "Ids of open incidents, with commas between them."),
-            "choice": Param(
-                type="string",
-                enum=sorted({c for kind in VERDICTS for c in valid_choices(kind)}),
-                title="Choice",
-                description="fail leaves the incidents open.",
-            ),
-            "reason": _text("Reason", "Kept in the ledger."),
-        },
+        form=forms.RESOLVE,
         settings=_NOT_PAUSED,
     ),
     "tideline_audit": Operation(
@@ -139,16 +114,8 @@ this form in.
 event of `tideline/<stream>/audited`. With `buckets` Spark also reads all rows of so many buckets of
 the current table, each day of others in turn, and folds their changes again.
 """,
-        form={
-            "buckets": Param(
-                0,
-                type="integer",
-                minimum=0,
-                title="Buckets",
-                description="So many buckets of the current table are read in full; 0: none.",
-            ),
-        },
-        arguments={"stream": "{{ params.stream }}", "form": operations.AUDIT_FORM},
+        form=forms.AUDIT,
+        arguments={"stream": "{{ params.stream }}", "form": forms.AUDIT},
         settings=_NOT_PAUSED,
     ),
     "tideline_rewind": Operation(
@@ -161,16 +128,7 @@ The rewind refuses to remove rows that Kafka can no longer give back, unless `ac
 To finish an interrupted rewind, clear the task. If the stream names operators, trigger the Dag
 again instead. Until then no other run of the stream starts.
 """,
-        form={
-            "to_run": _text(
-                "Last run to keep", "Its run id. The rows of all later runs are removed."
-            ),
-            "reason": _text("Reason", "Kept in the ledger."),
-            "accept_loss": _flag(
-                "Accept the loss", "Rewind although Kafka can no longer give back some of the rows."
-            ),
-            "confirm": _text("Confirm", "The name of the stream again."),
-        },
+        form=forms.REWIND,
         settings={"max_active_runs": 1},
     ),
     "tideline_erase": Operation(
@@ -182,39 +140,7 @@ again instead. Until then no other run of the stream starts.
 names columns of the typed table. A key in the form would stay in Airflow's database. `now` ends
 time travel, and readers of older versions fail.
 """,
-        form={
-            "stream": _text("Streams", "Names with commas between them, or patterns as orders-*."),
-            "keys_from": _text("File of keys", "In the folder of TIDELINE_ERASE_KEYS."),
-            "reason": _text("Reason", "Do not write a key here. Kept in the ledger."),
-            "plan": _flag("Plan only", "Say what would be erased; change nothing.", default=True),
-            "future": _flag("Future records", "Refuse later records as well.", section=_MORE),
-            "now": _flag("At once", "Delete older files at once.", section=_MORE),
-            "quarantine_by_bytes": _flag(
-                "Quarantine by bytes",
-                "Also take records whose bytes hold the key, although no column does.",
-                section=_MORE,
-            ),
-            "whole_keys": _flag(
-                "Whole keys",
-                "Take all changes of keys whose row would become older.",
-                section=_MORE,
-            ),
-            "most": Param(
-                0.01,
-                type="number",
-                exclusiveMinimum=0,
-                maximum=1,
-                title="At most",
-                section=_MORE,
-                description="The share of a stream's rows that may be erased.",
-            ),
-            "confirm": Param(
-                None,
-                type=["null", "string"],
-                title="Confirm",
-                description="The streams again, as above; not needed with Plan only.",
-            ),
-        },
+        form=forms.ERASE,
         settings={"max_active_runs": 1},
     ),
     "tideline_maintenance": Operation(
@@ -222,28 +148,14 @@ time travel, and readers of older versions fail.
         task_id="maintain_stream",
         operator=operations.MaintainStream,
         notes="No row changes. While a run writes the tables, it waits; so do runs, for it.",
-        form={"dry_run": _flag("Dry run", "Say what would be done; change nothing.")},
+        form=forms.MAINTENANCE,
     ),
     "tideline_redrive": Operation(
         description="Decode a stream's quarantined records again",
         task_id="redrive_records",
         operator=operations.RedriveRecords,
         notes="What can be decoded now moves into the typed table; Kafka is not asked.",
-        form={
-            "class": Param(
-                None,
-                type=["null", "string", "array"],
-                items={"type": "string"},
-                title="Error classes",
-                description="Only these error classes, with commas between them; without it, all.",
-            ),
-            "since": Param(
-                None,
-                type=["null", "string"],
-                title="Since",
-                description="Only records with this time in Kafka or a later one, as ISO 8601.",
-            ),
-        },
+        form=forms.REDRIVE,
     ),
 }
 """The operations' Dags by id. `stream.settings.OPERATION_DAGS` keeps streams from these names."""

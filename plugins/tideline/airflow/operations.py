@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from pathlib import Path
-from types import NoneType
 from typing import Any
 
 from airflow.sdk import Asset, AssetAlias, BaseOperator
 
+from tideline.airflow import operation_forms as forms
 from tideline.airflow.approval import (
     NOBODY,
     acting_user,
     require_decider,
     require_operator,
 )
+from tideline.airflow.operation_forms import check_form, classes_in, listed
 from tideline.airflow.step_operators import translated_errors
 from tideline.contract.building import build_erased, build_maintenance, build_redriven
 from tideline.contract.events import build_audited_event, build_rewind_report
@@ -23,7 +24,7 @@ from tideline.landing.context import now
 from tideline.launch.launcher import Launcher
 from tideline.model.incident import Decision
 from tideline.model.request import RunRequest, read_time
-from tideline.model.wording import how_many, key_shown, shown
+from tideline.model.wording import how_many, shown
 from tideline.operations.deciding import decide
 from tideline.operations.erase_finding import AskedKeys, keys_below, read_keys
 from tideline.operations.erasing import EraseRequest, erase, finish_erasures, plan_erasure
@@ -36,47 +37,32 @@ from tideline.stream.stream import Stream
 from tideline.wiring import find_store, open_ledger, open_run, open_tables
 
 Folder = str | Path | None
-Form = Mapping[str, type | tuple[type, ...]]
-"""The keys that a run's conf may have, each with its type or types."""
-
-RESOLVE_FORM: Form = {"stream": str, "incident": str, "choice": str, "reason": str}
-REWIND_FORM: Form = {
-    "stream": str,
-    "to_run": str,
-    "reason": str,
-    "accept_loss": bool,
-    "confirm": str,
-}
-ERASE_FORM: Form = {
-    "stream": str,
-    "keys_from": str,
-    "reason": str,
-    "plan": bool,
-    "future": bool,
-    "now": bool,
-    "quarantine_by_bytes": bool,
-    "whole_keys": bool,
-    "most": (int, float),
-    "confirm": (str, NoneType),
-}
-MAINTENANCE_FORM: Form = {"stream": str, "dry_run": bool}
-AUDIT_FORM: Form = {"stream": str, "buckets": int}
-REDRIVE_FORM: Form = {
-    "stream": str,
-    "class": (str, list, NoneType),
-    "since": (str, NoneType),
-}
-_WORDS = {
-    float: "a number",
-    str: "text",
-    bool: "true, false",
-    list: "a list",
-    NoneType: "null",
-    int: "a whole number",
-}
 
 
-class AuditStream(BaseOperator):
+class _Operation(BaseOperator):
+    """A task of an operation; killed, it ends what it has started.
+
+    Args:
+        folder: Folder of stream files; None: `streams_folder` says which.
+    """
+
+    def __init__(self, *, folder: Folder = None, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.folder = folder
+        self._launcher: Launcher | None = None
+
+    def launcher(self, stream: Stream) -> Launcher:
+        """Starts the stream's Spark for this task."""
+        self._launcher = Launcher(stream.spark, store=find_store(stream))
+        return self._launcher
+
+    def on_kill(self) -> None:
+        """End what this task has started."""
+        if self._launcher is not None:
+            self._launcher.stop()
+
+
+class AuditStream(_Operation):
     """Fails where table, ledger and broker do not agree, so that no later task runs.
 
     A clean audit publishes an event of the asset `tideline/<stream>/audited` with rows and table
@@ -98,18 +84,16 @@ class AuditStream(BaseOperator):
         *,
         stream: str,
         buckets: int = 0,
-        form: Form | None = None,
+        form: forms.Form | None = None,
         folder: Folder = None,
         **arguments: Any,
     ) -> None:
         self.buckets = buckets
-        self._launcher: Launcher | None = None
         self.alias = AssetAlias("tideline/audited")
-        super().__init__(outlets=[self.alias], **arguments)
+        super().__init__(folder=folder, outlets=[self.alias], **arguments)
         self.stream = stream
         self._is_chosen = "{{" in stream  # by the run's form; rendered before `execute`
         self.form = form
-        self.folder = folder
 
     def execute(self, context: Any) -> dict[str, Any]:
         """Audit; publish the event, or fail with every flaw named."""
@@ -117,7 +101,7 @@ class AuditStream(BaseOperator):
             buckets = self.buckets
             if self.form is not None:
                 conf = context["dag_run"].conf or {}
-                check_form(conf, self.form, needed=("stream",))
+                check_form(conf, self.form)
                 buckets = conf.get("buckets", buckets)
             if buckets < 0:
                 raise BadInput(f"buckets: got {buckets}; allowed: 0 or more")
@@ -127,9 +111,8 @@ class AuditStream(BaseOperator):
             )
             if stream.current is None:
                 buckets = 0
-            if buckets:
-                self._launcher = Launcher(stream.spark, store=find_store(stream))
-            with open_run(stream, "audit", RunRequest(by=by), self._launcher) as run:
+            launcher = self.launcher(stream) if buckets else None
+            with open_run(stream, "audit", RunRequest(by=by), launcher) as run:
                 audit = require_clean(run, buckets)
         event = build_audited_event(audit).data()
         audited = Asset(name=f"tideline/{stream.stream}/audited")
@@ -138,39 +121,30 @@ class AuditStream(BaseOperator):
         self.log.info("clean: %s, table version %s", rows, audit.table_version)
         return event
 
-    def on_kill(self) -> None:
-        """End what this task has started."""
-        if self._launcher is not None:
-            self._launcher.stop()
 
-
-class ResolveIncidents(BaseOperator):
+class ResolveIncidents(_Operation):
     """Records a decision about open incidents; the stream's next run carries it out.
 
     Args:
         folder: Folder of stream files; None: `streams_folder` says which.
     """
 
-    def __init__(self, *, folder: Folder = None, **arguments: Any) -> None:
-        super().__init__(**arguments)
-        self.folder = folder
-
     def execute(self, context: Any) -> list[str]:
         """Check the form, and decide; the ids of the incidents."""
         dag_run = context["dag_run"]
         with translated_errors():
             form = dag_run.conf or {}
-            check_form(form, RESOLVE_FORM, needed=RESOLVE_FORM)
+            check_form(form, forms.RESOLVE)
             stream = find_stream(form["stream"], self.folder)
             by = require_decider(stream, dag_run, context.get("ti"))
             decision = Decision(form["choice"], by or NOBODY, now(), form["reason"])
-            decided = decide(open_ledger(stream), _listed("incident", form["incident"]), decision)
+            decided = decide(open_ledger(stream), listed("incident", form["incident"]), decision)
         for incident in decided:
             self.log.info("%s: %s by %s", incident, decision.choice, decision.by)
         return [incident.incident_id for incident in decided]
 
 
-class RewindStream(BaseOperator):
+class RewindStream(_Operation):
     """Puts table and ledger of a stream back to the state after a run.
 
     The form's `confirm` must repeat the stream's name. Clearing the task finishes an interrupted
@@ -180,16 +154,12 @@ class RewindStream(BaseOperator):
         folder: Folder of stream files; None: `streams_folder` says which.
     """
 
-    def __init__(self, *, folder: Folder = None, **arguments: Any) -> None:
-        super().__init__(**arguments)
-        self.folder = folder
-
     def execute(self, context: Any) -> dict[str, Any]:
         """Check the form, and rewind."""
         dag_run = context["dag_run"]
         with translated_errors():
             form = dag_run.conf or {}
-            check_form(form, REWIND_FORM, needed=("stream", "to_run", "reason", "confirm"))
+            check_form(form, forms.REWIND)
             if form["confirm"] != form["stream"]:
                 raise BadInput(
                     f"confirm: got {shown(form['confirm'])}; allowed: {shown(form['stream'])}, the"
@@ -215,7 +185,7 @@ class RewindStream(BaseOperator):
         return build_rewind_report(asked.to_run, rewind).data()
 
 
-class EraseRecords(BaseOperator):
+class EraseRecords(_Operation):
     """Erases the records of keys out of streams' tables, and keeps them out.
 
     The keys stand in a file below a folder of the worker's that `TIDELINE_ERASE_KEYS` names: what a
@@ -227,18 +197,13 @@ class EraseRecords(BaseOperator):
         folder: Folder of stream files; None: `streams_folder` says which.
     """
 
-    def __init__(self, *, folder: Folder = None, **arguments: Any) -> None:
-        super().__init__(**arguments)
-        self.folder = folder
-        self._launcher: Launcher | None = None
-
     def execute(self, context: Any) -> list[dict[str, Any]]:
         """Check the form, and erase; of each stream what `tideline erase --json` prints."""
         dag_run = context["dag_run"]
         answers, failed = [], dict[str, TidelineError]()
         with translated_errors():
             form = dag_run.conf or {}
-            check_form(form, ERASE_FORM, needed=("stream", "keys_from", "reason"))
+            check_form(form, forms.ERASE)
             is_plan = form.get("plan", True)
             if not is_plan and form.get("confirm") != form["stream"]:
                 raise BadInput(
@@ -246,7 +211,7 @@ class EraseRecords(BaseOperator):
                     " as `stream` says it. Nothing was changed"
                 )
             streams = find_streams(form["stream"], self.folder)
-            people = _people(streams, dag_run, context.get("ti"), _listed("stream", form["stream"]))
+            people = _people(streams, dag_run, context.get("ti"), listed("stream", form["stream"]))
             self.log.info("streams: %s", ", ".join(stream.stream for stream in streams))
             keys = AskedKeys(
                 read_keys(keys_below(form["keys_from"])),
@@ -262,11 +227,11 @@ class EraseRecords(BaseOperator):
                     form.get("now", False),
                     form.get("most", 0.01),
                 )
-                self._launcher = Launcher(stream.spark, store=find_store(stream))
+                launcher = self.launcher(stream)
                 run_id = f"erase__{dag_run.run_id}"
                 act = plan_erasure if is_plan else erase
                 try:
-                    with open_run(stream, run_id, RunRequest(by=by), self._launcher) as run:
+                    with open_run(stream, run_id, RunRequest(by=by), launcher) as run:
                         plan = act(run, open_tables(stream), asked)
                 except TidelineError as error:
                     self.log.error("%s: %s", stream.stream, error)
@@ -282,13 +247,8 @@ class EraseRecords(BaseOperator):
                 raise next(iter(failed.values()))
         return answers
 
-    def on_kill(self) -> None:
-        """End what this task has started."""
-        if self._launcher is not None:
-            self._launcher.stop()
 
-
-class MaintainStream(BaseOperator):
+class MaintainStream(_Operation):
     """Merges small files of a stream's tables, and deletes those that nobody needs; no row changes.
 
     While another task writes the tables, it waits, which uses up no try.
@@ -301,9 +261,8 @@ class MaintainStream(BaseOperator):
     def __init__(
         self, *, stream: str | None = None, folder: Folder = None, **arguments: Any
     ) -> None:
-        super().__init__(**arguments)
+        super().__init__(folder=folder, **arguments)
         self.stream = stream
-        self.folder = folder
 
     def execute(self, context: Any) -> dict[str, Any]:
         """Maintain; what was done, as `tideline maintain --json` prints it."""
@@ -311,7 +270,7 @@ class MaintainStream(BaseOperator):
         with translated_errors():
             if name is None:
                 form = context["dag_run"].conf or {}
-                check_form(form, MAINTENANCE_FORM, needed=("stream",))
+                check_form(form, forms.MAINTENANCE)
                 name, dry_run = form["stream"], form.get("dry_run", False)
             stream = find_stream(name, self.folder)
             chosen = self.stream is None
@@ -327,7 +286,7 @@ class MaintainStream(BaseOperator):
         return build_maintenance(stream.stream, upkeeps, dry_run=dry_run).data()
 
 
-class RedriveRecords(BaseOperator):
+class RedriveRecords(_Operation):
     """Decodes quarantined records again, with the schemas and the stream file as they are now.
 
     While another task decodes, it waits, which uses up no try.
@@ -346,11 +305,9 @@ class RedriveRecords(BaseOperator):
         folder: Folder = None,
         **arguments: Any,
     ) -> None:
-        super().__init__(**arguments)
+        super().__init__(folder=folder, **arguments)
         self.stream = stream
-        self.folder = folder
         self.classes = classes
-        self._launcher: Launcher | None = None
 
     def execute(self, context: Any) -> dict[str, Any]:
         """Redrive; what it came to, as `tideline redrive --json` prints it."""
@@ -360,23 +317,17 @@ class RedriveRecords(BaseOperator):
         with translated_errors():
             if name is None:
                 form = context["dag_run"].conf or {}
-                check_form(form, REDRIVE_FORM, needed=("stream",))
-                name, classes = form["stream"], _classes(form.get("class"))
+                check_form(form, forms.REDRIVE)
+                name, classes = form["stream"], classes_in(form.get("class"))
                 since = read_time("since", form["since"]) if form.get("since") else None
             stream = find_stream(name, self.folder)
             chosen = self.stream is None
             by = require_operator(stream, context["dag_run"], context.get("ti"), from_form=chosen)
-            self._launcher = Launcher(stream.spark, store=find_store(stream))
-            with open_run(stream, run_id, RunRequest(by=by), self._launcher) as run:
+            with open_run(stream, run_id, RunRequest(by=by), self.launcher(stream)) as run:
                 answer = build_redriven(run_id, redrive(run, classes, since))
         asked = how_many(answer.asked, "record")
         self.log.info("%s of %s in quarantine became typed rows", answer.moved, asked)
         return answer.data()
-
-    def on_kill(self) -> None:
-        """End what this task has started."""
-        if self._launcher is not None:
-            self._launcher.stop()
 
 
 def _people(
@@ -402,48 +353,3 @@ def _people(
         what = f"{len(others)} of the {len(streams)} streams that are meant are not theirs"
         raise NotEntitled(f"stream: {what}: {others[0]}", user=acting_user(dag_run))
     return people
-
-
-def _classes(given: str | list[Any] | None) -> tuple[str, ...]:
-    """Error classes of a form: a list, or text with commas or spaces between them.
-
-    Raises:
-        BadInput: An item of the list is no text.
-    """
-    if isinstance(given, list):
-        if wrong := [item for item in given if not isinstance(item, str)]:
-            raise BadInput(f"the run's conf: class: got {shown(wrong[0])}; allowed: text")
-        return tuple(given)
-    return _listed("class", given) if given else ()
-
-
-def _listed(key: str, text: str) -> tuple[str, ...]:
-    """The words of a form's text with commas or spaces between them.
-
-    Raises:
-        BadInput: There is none.
-    """
-    words = tuple(text.replace(",", " ").split())
-    if not words:
-        raise BadInput(f"the run's conf: {key}: got {shown(text)}, which names nothing")
-    return words
-
-
-def check_form(conf: Mapping[str, Any], allowed: Form, needed: Collection[str]) -> None:
-    """Check a run's conf: Airflow accepts unknown keys, and checks types only in its own form.
-
-    Raises:
-        BadInput: An unknown key, a wrong type, or a required key without a value.
-    """
-    for key in sorted(set(conf) - set(allowed)):
-        raise BadInput(
-            f"the run's conf: {key_shown(key)}: unknown key; allowed: {', '.join(allowed)}"
-        )
-    for key, types in allowed.items():
-        given = conf.get(key)
-        if key in needed and not given:
-            raise BadInput(f"the run's conf: {key}: got nothing; it is needed")
-        kinds = types if isinstance(types, tuple) else (types,)
-        if key in conf and not isinstance(given, kinds):
-            words = ", ".join(_WORDS[kind] for kind in kinds)
-            raise BadInput(f"the run's conf: {key}: got {shown(given)}; allowed: {words}")
