@@ -51,7 +51,7 @@ _HALTS = Mutant(
     'if plan.order == "time":',
     "if True:",
     "",
-    within="_unplaced",
+    within="unplaced",
 )
 _TEXT = Mutant(
     "a key's decimal has one text in each mode of Spark's",

@@ -10,11 +10,11 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tideline.folding.barriers import later_of, unplaced
 from tideline.folding.spark.changes import (
     DELETES,
     IS_TRUNCATE,
@@ -33,9 +33,9 @@ from tideline.folding.spark.making import Made, keep, of_all, of_few, refusals
 from tideline.folding.spark.merging import beside, last_truncate
 from tideline.folding.spark.sums import bucket_states, bucket_sums, looked_at, standing_sums
 from tideline.folding.spark.untold import is_late, suspect_deletes, untold_deletes
-from tideline.model.current import BUCKET, Barrier, FoldPlan, Refusal, differing
+from tideline.model.current import BUCKET, FoldPlan, Refusal, differing
 from tideline.model.decoding import UNAVAILABLE
-from tideline.model.offsets import CoordinateRange, partition_counts
+from tideline.model.offsets import CoordinateRange
 from tideline.model.spark_job import FoldJob, FoldResult, SparkResult
 from tideline.spark.coordinates import within
 from tideline.spark.raw_rows import write_rows
@@ -144,27 +144,9 @@ def _counted(plan: FoldPlan, changed: DataFrame) -> tuple[FoldResult, int]:
     if found["no_key"] is not None:
         refused.append(Refusal("untold", f"{found['no_key']} without a key"))
     if plan.barrier is not None:
-        refused += _unplaced(plan, [plan.barrier.topic_id])
+        refused += unplaced(plan, [plan.barrier.topic_id])
     report = FoldResult(changes=found["rows"], keyless=found["keyless"], barrier=plan.barrier)
     return replace(report, refused=tuple(refused)), found["truncates"]
-
-
-def _unplaced(plan: FoldPlan, topic_ids: Sequence[str]) -> tuple[Refusal, ...]:
-    """Why truncates of these topic ids end nothing for certain; nothing if they do.
-
-    By offsets one says which changes of its own partition it ends, and none of another one's.
-    Partitions count, not records: those of another one may come at any time.
-    """
-    if plan.order == "time":
-        return ()
-    known, covered = dict(plan.partitions), partition_counts(r.identity for r in plan.covered)
-    counts = [max(known.get(i, 1), covered.get(i, 1)) for i in sorted(topic_ids)]
-    least = 1 if plan.order == "sequence" else 2  # by a declared order none has a place
-    return tuple(
-        Refusal("truncated", f"all rows went (op t), in a topic of {n} partition{'s'[: n - 1]}")
-        for n in counts
-        if n >= least
-    )
 
 
 def _changes(
@@ -185,10 +167,9 @@ def _changes(
 def _with_barrier(report: FoldResult, plan: FoldPlan, changed: DataFrame) -> FoldResult:
     """With the last change that said that all rows are gone, of before or of now."""
     of = changed.filter(F.col(IS_TRUNCATE)).select("topic_id").distinct().collect()
-    if unplaced := _unplaced(plan, [row["topic_id"] for row in of]):
-        return replace(report, refused=(*report.refused, *unplaced))
-    found = [last_truncate(changed), *([] if plan.barrier is None else [plan.barrier])]
-    return replace(report, barrier=max(found, key=lambda b: _place(plan, b)))
+    if refused := unplaced(plan, [row["topic_id"] for row in of]):
+        return replace(report, refused=(*report.refused, *refused))
+    return replace(report, barrier=later_of(plan, last_truncate(changed), plan.barrier))
 
 
 def _everything(spark: SparkSession, job: FoldJob, changed: DataFrame) -> DataFrame | None:
@@ -224,12 +205,6 @@ def _with_untold(
     rows = untold_deletes(plan, history, report.barrier).limit(_MOST_NAMED).collect()
     refused = (Refusal("untold", row[RECORD_KEY]) for row in rows)
     return replace(report, refused=(*report.refused, *refused))
-
-
-def _place(plan: FoldPlan, barrier: Barrier) -> tuple[Any, ...]:
-    """As `order_of` orders changes: by offsets, two of one incarnation are of one partition."""
-    era, place = plan.incarnations.of(barrier.identity), (barrier.generation, barrier.offset)
-    return (era, barrier.timestamp, *place) if plan.order == "time" else (era, *place)
 
 
 def _orphaned(spark: SparkSession, job: FoldJob, keyed: DataFrame) -> set[int]:
