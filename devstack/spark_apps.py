@@ -47,6 +47,8 @@ class InProcessSpark:
     `submits` counts the applications.
     """
 
+    is_here = True
+
     def __init__(self, *, is_small: bool = True, store: StoreKind | None = None) -> None:
         self.submits = 0
         self._is_small = is_small
@@ -110,6 +112,8 @@ class ConnectSpark(InProcessSpark):
         store: As above, of the session in this process.
     """
 
+    is_here = False
+
     def __init__(self, server: ConnectServer, *, store: StoreKind | None = None) -> None:
         super().__init__(store=store)
         self.server = server
@@ -122,6 +126,8 @@ class ConnectSpark(InProcessSpark):
 
 class NoSpark:
     """For runs that must not start Spark."""
+
+    is_here = True
 
     def submit(self, job_path: str) -> None:
         """Must not be called.

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tideline.catalog.port import CatalogPort
+from tideline.delta_io import files_of
 from tideline.kafka.port import KafkaPort
 from tideline.kafka.settings import kafka_settings
 from tideline.landing.context import RunContext, TypedTables
@@ -33,6 +34,8 @@ from tideline.table.schema import (
 )
 
 if TYPE_CHECKING:
+    from pyarrow.fs import FileSystem
+
     from tideline.table.port import MaintainedTablePort
 
 
@@ -198,7 +201,12 @@ def open_run(
             warnings=settings.warnings,
             connect_catalog=None if stream.catalog is None else connect_catalog,
             open_table=partial(_maintained, store),
+            stores=partial(_files, store),
         )
+
+
+def _files(store: StoreSettings | None, uri: str) -> FileSystem:
+    return files_of(uri, store_options(uri, store))
 
 
 def _typed_tables(stream: Stream, store: StoreSettings | None) -> TypedTables | None:

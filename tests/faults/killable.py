@@ -164,6 +164,8 @@ def until_it_passes(attempt: Callable[[], Value]) -> Value:
 class _SparkBeyond:
     """Asks the parent to run the application."""
 
+    is_here = True
+
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
 

@@ -2,6 +2,7 @@
 
     python -m tests.fuzz --minutes 10 --seed 1       every profile in turn, from that seed on
     python -m tests.fuzz --histories 20 --profiles eras keys
+    python -m tests.fuzz --by kernel                 without Spark; its views and modes are left out
     python -m tests.fuzz --replay FILE               a printed history
     python -m tests.fuzz --replay FILE --shrink      the shortest that fails alike
 
@@ -22,6 +23,7 @@ from pathlib import Path
 
 from devstack.spark_apps import InProcessSpark
 from tests.fuzz.histories import PROFILES, History, make_history
+from tests.fuzz.lake import By
 from tests.fuzz.mends_out import EACH
 from tests.fuzz.play import Outcome, play
 
@@ -30,20 +32,21 @@ def main() -> int:
     """Fold, or replay."""
     options = _options()
     spark = InProcessSpark(is_small=False)
-    spark.session.conf.set("spark.sql.shuffle.partitions", "2")  # rows are few, tasks are not free
+    if options.by != "kernel":  # no session is started for that
+        spark.session.conf.set("spark.sql.shuffle.partitions", "2")  # rows are few, tasks cost
     try:
         if options.replay:
             history = History.load(Path(options.replay).read_text())
-            return _replayed(spark, history, shorten=options.shrink)
+            return _replayed(spark, history, options.by, shorten=options.shrink)
         return _explored(spark, options)
     finally:
         spark.stop()
 
 
-def played(spark: InProcessSpark, history: History) -> Outcome:
+def played(spark: InProcessSpark, history: History, by: By = "kernel") -> Outcome:
     """A history, in a folder of its own that goes with it."""
     with tempfile.TemporaryDirectory(prefix="tideline-fuzz-") as folder:
-        return play(history, spark, Path(folder))
+        return play(history, spark, Path(folder), by)
 
 
 def kinds_of(outcome: Outcome) -> list[str]:
@@ -60,7 +63,7 @@ def _explored(spark: InProcessSpark, options: argparse.Namespace) -> int:
         if time.monotonic() - began > 60 * (options.minutes or float("inf")):
             break
         history = make_history(seed, profile, options.folds)
-        outcome = played(spark, history)
+        outcome = played(spark, history, options.by)
         histories[profile] += 1
         compared.update(outcome.counts)
         if options.each:
@@ -88,17 +91,17 @@ def _places(options: argparse.Namespace) -> Iterator[tuple[str, int]]:
             yield profile, seed
 
 
-def _replayed(spark: InProcessSpark, history: History, *, shorten: bool) -> int:
-    outcome = played(spark, history)
+def _replayed(spark: InProcessSpark, history: History, by: By, *, shorten: bool) -> int:
+    outcome = played(spark, history, by)
     if shorten and outcome.problems:
-        history = _shrunk(spark, history, kinds_of(outcome)[0])
-        outcome = played(spark, history)
+        history = _shrunk(spark, history, by, kinds_of(outcome)[0])
+        outcome = played(spark, history, by)
         print(history.dump())
     print("\n".join(f"!! {p}" for p in outcome.problems) or "nothing is wrong")
     return 1 if outcome.problems else 0
 
 
-def _shrunk(spark: InProcessSpark, history: History, kind: str) -> History:
+def _shrunk(spark: InProcessSpark, history: History, by: By, kind: str) -> History:
     """Fewer events that fail alike, half of them at a time, then quarters, and so on."""
     size = len(history.events) // 2
     while size:
@@ -106,7 +109,7 @@ def _shrunk(spark: InProcessSpark, history: History, kind: str) -> History:
         while start < len(history.events):
             events = history.events
             shorter = replace(history, events=events[:start] + events[start + size :])
-            if kind in kinds_of(played(spark, shorter)):
+            if kind in kinds_of(played(spark, shorter, by)):
                 history = shorter
             else:
                 start += size
@@ -122,6 +125,12 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--histories", type=int, help="how many at most")
     parser.add_argument(
         "--profiles", nargs="+", default=[*PROFILES], choices=[*PROFILES], metavar="NAME"
+    )
+    parser.add_argument(
+        "--by",
+        choices=("kernel", "spark", "both"),
+        default="both",
+        help="what folds; both: rows, sums and answers of each fold have to be the same",
     )
     parser.add_argument("--folds", type=int, default=3, help="in a history, about")
     parser.add_argument("--print", action="store_true", help="print what fails, to be replayed")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
-from typing import Any, cast
+from typing import Any, Literal, cast
+from unittest.mock import patch
 
 import duckdb
 import pyarrow as pa
@@ -19,8 +21,10 @@ from deltalake import DeltaTable, write_deltalake
 from tests.fuzz import keys, oracle
 from tests.fuzz.topic import Incarnation, Place, Topic
 from tests.simulation.store import MemoryStore, StoreState
-from tests.worlds.folds import runs_of
+from tests.worlds.folds import answer, rows_of, runs_of
 from tests.worlds.rows import LOG
+from tideline.delta_io import files_of
+from tideline.folding import execution
 from tideline.folding.checking import CurrentCheck, check_current
 from tideline.folding.steps import fold_changes, verify_current
 from tideline.folding.sweeping import Ghosts, find_ghosts, sweep
@@ -39,6 +43,7 @@ from tideline.model.offsets import CoordinateRange, PartitionIdentity, ReadRange
 from tideline.model.places import NOWHERE, Places
 from tideline.model.plan import LandedRange
 from tideline.model.request import RunRequest
+from tideline.model.spark_job import FoldJob, FoldResult
 from tideline.stream.stream import Stream
 from tideline.table.delta_table import TargetTable
 from tideline.table.port import TablePort
@@ -55,6 +60,8 @@ _OWN = [
 ]
 _AT = ("topic_id", "generation", "partition", "offset", "timestamp")
 
+By = Literal["kernel", "spark", "both"]
+"""What folds: this process where it may, or Spark; or each fold is done in both ways."""
 Found = dict[str, Any]
 """A row of the current table, or of a view over it."""
 
@@ -142,12 +149,19 @@ class Lake:
         folder: Empty.
         topic: Whose records are decoded here.
         options: Of the history: `buckets`, `order`, `keeps`.
+        by: What folds.
     """
 
     def __init__(
-        self, spark: SparkPort, folder: Path, topic: Topic, options: Mapping[str, Any]
+        self,
+        spark: SparkPort,
+        folder: Path,
+        topic: Topic,
+        options: Mapping[str, Any],
+        by: By = "kernel",
     ) -> None:
-        self.spark, self.folder, self.topic = spark, folder, topic
+        self.spark, self.folder, self.topic, self.by = spark, folder, topic, by
+        self.folds: Counter[str] = Counter()
         self.key_names = [f"k{n}" for n, _ in enumerate(keys.key_types(topic.key), 1)]
         is_sequence = options["order"] == "sequence"
         current: dict[str, Any] = {
@@ -213,7 +227,33 @@ class Lake:
                 cast(TablePort, _SetAside(self.ranges(hidden))),
             ),
             current=TargetTable(current.table.uri, {}, CURRENT_COORDINATES),
+            stores=None if self.by == "spark" else lambda uri: files_of(uri, {}),
         )
+
+    @contextmanager
+    def _folding(self) -> Iterator[None]:
+        """Each fold is counted, and done once more by Spark where both are asked for."""
+        here, there = execution.fold_here, execution.answer_of
+
+        def fold_here(run: RunContext, job: FoldJob) -> FoldResult:
+            result = here(run, job)
+            self.folds["kernel"] += 1
+            if self.by == "both":
+                folder = f"{job.current.folder}-beside"
+                beside = replace(job, current=replace(job.current, folder=folder))
+                other = there(run, beside, FoldResult)
+                assert answer(job, result) == answer(job, other), f"{result} and {other}"
+                if result.written.rows:
+                    assert rows_of(job.current) == rows_of(beside.current)
+                shutil.rmtree(Path(job.current.uri, folder), ignore_errors=True)
+            return result
+
+        def answer_of(run: RunContext, job: FoldJob, kind: type[FoldResult]) -> FoldResult:
+            self.folds["spark"] += 1
+            return there(run, job, kind)
+
+        with patch.multiple(execution, fold_here=fold_here, answer_of=answer_of):
+            yield
 
     # ---- what is decoded
 
@@ -336,13 +376,18 @@ class Lake:
 
     @contextmanager
     def _used_by_others(self) -> Iterator[None]:
-        """Spark's session with the settings of somebody else."""
+        """Spark's session with the settings of somebody else; it starts if anything asks it."""
+        if self.by == "kernel":
+            with self._folding():
+                yield
+            return
         conf = self.spark.session.conf
         usual = {name: conf.get(name) for name in self.others}
         try:
             for name, value in self.others.items():
                 conf.set(name, value)
-            yield
+            with self._folding():
+                yield
         finally:
             for name, value in usual.items():
                 conf.set(name, value)

@@ -326,7 +326,7 @@ def _played(root: Path, profiles: Sequence[str], seeds: Iterable[int]) -> dict[P
         RuntimeError: It did not play all of them.
     """
     wanted = {(profile, seed) for profile in profiles for seed in seeds}
-    what = ("--each", "--profiles", *profiles, "--seeds", *map(str, seeds))
+    what = ("--each", "--by", "spark", "--profiles", *profiles, "--seeds", *map(str, seeds))
     done = subprocess.run(
         [sys.executable, "-m", "tests.fuzz", *what],
         cwd=root,

@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.fuzz import keys, oracle
 from tests.fuzz.histories import Event, History
-from tests.fuzz.lake import Found, Lake
+from tests.fuzz.lake import By, Found, Lake
 from tests.fuzz.topic import BEGINNING, Place, Topic
 from tideline.errors import BadInput, FoldingHalted
 from tideline.folding.checking import CurrentCheck
@@ -54,14 +54,15 @@ class Outcome:
     counts: dict[str, int] = field(default_factory=dict)
 
 
-def play(history: History, spark: SparkPort, folder: Path) -> Outcome:
+def play(history: History, spark: SparkPort, folder: Path, by: By = "kernel") -> Outcome:
     """Have a history happen.
 
     Args:
         folder: Empty, or not there yet.
+        by: What folds.
     """
     outcome = Outcome()
-    world = _World(history, spark, folder, outcome)
+    world = _World(history, spark, folder, outcome, by)
     try:
         for event in history.events:
             world.happens(event)
@@ -71,13 +72,16 @@ def play(history: History, spark: SparkPort, folder: Path) -> Outcome:
     except Exception as error:  # whatever it is, it is told with the history
         text = f"{type(error).__name__}: {error}"
         outcome.problems.append(f"error: {text[:600]}")
+    outcome.counts |= {f"folds by {name}": n for name, n in world.lake.folds.items()}
     return outcome
 
 
 class _World:
     """A topic, its tables, and the rules that hold there."""
 
-    def __init__(self, history: History, spark: SparkPort, folder: Path, outcome: Outcome) -> None:
+    def __init__(
+        self, history: History, spark: SparkPort, folder: Path, outcome: Outcome, by: By
+    ) -> None:
         options = history.options
         self.topic = Topic(
             history.seed,
@@ -86,7 +90,7 @@ class _World:
             keeps_tombstones=options["order"] != "sequence",
             has_maps=options["maps"],
         )
-        self.lake = Lake(spark, folder, self.topic, options)
+        self.lake = Lake(spark, folder, self.topic, options, by)
         self.order: oracle.Order = options["order"]
         self.keeps: bool = options["keeps"]
         self.floors: tuple[oracle.Floor, ...] = ()
@@ -364,7 +368,7 @@ class _World:
         if self.folded is None or not self._is_ordered():
             return
         wanted = oracle.current(self.changes(), self.rules)
-        for kind in _engines(engine):
+        for kind in _engines(0 if self.lake.by == "kernel" else engine):
             try:
                 sql = self.lake.view(kind)
             except BadInput:  # changes are others since they were folded
@@ -409,7 +413,7 @@ class _World:
         if self.folded is None or not self._is_ordered():
             return
         wanted = oracle.history(self.changes(), self.rules)
-        for kind in _engines(engine):
+        for kind in _engines(0 if self.lake.by == "kernel" else engine):
             try:
                 sql = self.lake.view(kind, is_history=True)
             except BadInput:

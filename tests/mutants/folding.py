@@ -3,6 +3,8 @@
 from tests.mutants.mutant import Mutant
 
 FOLD = "tests/spark/test_fold.py"
+HERE = "tests/property/test_folding_here.py"
+BESIDE = "tests/spark/test_folding_here.py"
 CURRENT = "tests/spark/test_current.py"
 DAMAGE = "tests/spark/test_current_damage.py"
 SEALED = "tests/steps/test_sealed_folds.py"
@@ -147,6 +149,50 @@ MUTANTS = (
         "if report.refused or differing(job.before_in(touched), report.found):",
         "if report.refused:",
         f"{FOLD}::test_a_bucket_that_was_changed_by_others_is_told_and_nothing_is_written",
+        within="_written",
+    ),
+    Mutant(
+        "fold: in the run's process, a bucket that others have changed is told",
+        "if report.refused or differing(job.before_in(touched), report.found):",
+        "if report.refused:",
+        f"{HERE}::test_a_value_that_others_have_changed_is_found",
+        within="result",
+    ),
+    Mutant(
+        "fold: in the run's process, rows are in the order of keys",
+        "if len(self.rows) and not (before[1:] > before[:-1]).all():",
+        "if False:",
+        f"{HERE}::test_a_file_of_others_is_left_to_spark",
+    ),
+    Mutant(
+        "fold: in the run's process, of row and change the later counts",
+        "takes = ~has_old | ~is_after(standing, coming)",
+        "takes = np.ones(len(new), bool)",
+        f"{HERE}::test_the_table_is_the_fold_of_its_changes",
+    ),
+    Mutant(
+        "fold: in the run's process, a value that did not come is that of before",
+        "        is_kept = stands & is_valid(old)",
+        "        is_kept = np.zeros(len(made), bool)",
+        f"{HERE}::test_the_table_is_the_fold_of_its_changes",
+    ),
+    Mutant(
+        "fold: in the run's process, a row's hash has all of its values",
+        "for name, _ in shape.hashed[3:]:",
+        "for name, _ in shape.hashed[3:6]:",
+        f"{HERE}::test_a_value_that_others_have_changed_is_found",
+    ),
+    Mutant(
+        "fold: in the run's process, a bucket with doubted rows is rebuilt",
+        "doubted = has_old & oldest & is_filled(rows) & ~is_gone",
+        "pass",
+        f"{HERE}::test_the_table_is_the_fold_of_its_changes",
+    ),
+    Mutant(
+        "fold: Spark folds where it is on other machines",
+        "if not run.spark.is_here:",
+        "if False:",
+        f"{HERE}::test_what_spark_folds_is_said",
     ),
     Mutant(
         "fold: rows of before a truncate are gone",
@@ -176,7 +222,7 @@ MUTANTS = (
         "fold: a value is part of a row's sum",
         "names = [*own, *(c.name for c in plan.columns)]",
         "names = [*own, *plan.layout.key]",
-        f"{DAMAGE}::test_each_is_named",
+        f"{BESIDE}::test_a_row_has_one_hash",
     ),
     Mutant(
         "fold: a column that comes changes no sum of before",
@@ -242,7 +288,7 @@ MUTANTS = (
         "sweep: a change below the floors is a delete",
         "return _deletes(plan) | is_below(plan, plan.floors, F.col)",
         "return _deletes(plan)",
-        f"{SWEEP}::test_what_is_swept_stays_so",
+        f"{BESIDE}::test_a_sweep_is_the_same_in_both_ways",
     ),
     Mutant(
         "sweep: a clock that went back within one partition is refused",
@@ -260,13 +306,13 @@ MUTANTS = (
         "sweep: rows below the floors go",
         "swept = is_below(plan, plan.floors, old) & ~old(IS_DELETED)",
         "swept = F.lit(False)",
-        f"{SWEEP}::test_what_a_snapshot_has_not_read_again_is_listed_and_swept",
+        f"{BESIDE}::test_a_sweep_is_the_same_in_both_ways",
     ),
     Mutant(
         "sweep: every bucket is touched",
         "    if truncates or plan.is_sweep or plan.is_drop:",
         "    if truncates or plan.is_drop:",
-        f"{SWEEP}::test_what_a_snapshot_has_not_read_again_is_listed_and_swept",
+        f"{BESIDE}::test_a_sweep_is_the_same_in_both_ways",
     ),
     Mutant(
         "fold: a change below what was dropped has all folded anew",
@@ -284,7 +330,7 @@ MUTANTS = (
         "fold: a bucket is written where its rows are dropped",
         "    if truncates or plan.is_sweep or plan.is_drop:",
         "    if truncates or plan.is_sweep:",
-        f"{CURRENT}::test_rows_of_keys_that_are_gone_need_not_be_kept",
+        f"{BESIDE}::test_a_sweep_is_the_same_in_both_ways",
     ),
     Mutant(
         "fold: a row whose place in a declared order is another one is folded anew",

@@ -14,10 +14,13 @@ SEEDS = [("plain", 2), ("keys", 1)]
 def test_whatever_happens_the_table_is_the_fold_of_its_changes(
     in_process_spark, tmp_path, profile, seed
 ):
-    """In any portions; so are the view between two folds, and a look finds nothing wrong."""
+    """In any portions; so is the view between two folds, and a look finds nothing wrong.
+
+    Each fold is done in this process and by Spark, and both come to the same.
+    """
     history = make_history(seed, profile)
     kept = tuple(event for event in history.events if event[0] not in ("history", "ansi"))
-    outcome = play(replace(history, events=kept), in_process_spark, tmp_path)
+    outcome = play(replace(history, events=kept), in_process_spark, tmp_path, "both")
     assert not outcome.problems, history.dump()
     assert outcome.counts["tables"] > 1
 

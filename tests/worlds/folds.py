@@ -1,16 +1,22 @@
 """Typed rows, the real fold over them, and what a current table has to hold by its definition."""
 
 import json
+import shutil
+from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-import fold_changes
 from tests.worlds.build import ID
 from tests.worlds.rows import LOG
+from tideline.delta_io import files_of
 from tideline.documents import load
+from tideline.folding.arrow import NotCovered
+from tideline.folding.arrow.folding import fold
+from tideline.folding.engine import uncovered
 from tideline.folding.rules import Due, comes_below, drops_of
 from tideline.model.current import (
     SUMS,
@@ -76,6 +82,63 @@ def change(offset, k, op="u", v=None, w=None, *, partition=0, topic_id=ID, gener
     }
 
 
+class Ways:
+    """A fold by Spark and over Arrow: where both fold, all that they answer and write is the same.
+
+    Args:
+        by: `spark`, `kernel` or `both`.
+    """
+
+    def __init__(self, by="both"):
+        self.by = by
+        self.kernel, self.spark = 0, 0
+
+    def fold(self, spark, job):
+        """Fold a job; files are in the job's folder as the one that counts has written them."""
+        result = None
+        if self.by != "spark" and not [*uncovered(job)]:
+            Path(job.current.uri).mkdir(exist_ok=True)
+            with suppress(NotCovered):
+                result = fold(job, lambda uri: files_of(uri, {}))
+            if result is None or result.refused or result.anew:
+                shutil.rmtree(Path(job.current.uri, job.current.folder), ignore_errors=True)
+        if result is None:
+            self.spark += 1
+            return _by_spark(spark, job)
+        self.kernel += 1
+        if self.by == "both":
+            beside = replace(
+                job, current=replace(job.current, folder=f"{job.current.folder}-spark")
+            )
+            other = _by_spark(spark, beside)
+            assert answer(job, result) == answer(job, other), (result, other)
+            assert rows_of(job.current) == rows_of(beside.current)
+        return result
+
+
+def _by_spark(spark, job):
+    import fold_changes  # imports pyspark
+
+    return fold_changes.execute(spark, job)
+
+
+def answer(job, result):
+    """All that two results have to agree in: of buckets that are not written, what counts."""
+    if result.refused:
+        return sorted((r.why, r.what) for r in result.refused), result.changes, result.keyless
+    return result if job.is_look or result.written.rows else replace(result, left=())
+
+
+def rows_of(output):
+    """What was written, by bucket and file's place in the order of keys."""
+    found = {}
+    for file in sorted(Path(output.uri, output.folder).glob("bucket=*/*.parquet")):
+        rows = pq.ParquetFile(file).read()
+        for row in rows.to_pylist():
+            found.setdefault(file.parent.name, []).append(tuple(sorted(row.items(), key=str)))
+    return {bucket: sorted(rows, key=str) for bucket, rows in found.items()}
+
+
 class Folds:
     """A typed table that one may change at will, and the current table that is folded from it.
 
@@ -99,6 +162,7 @@ class Folds:
             "sums": SUMS,
             **plan,
         }
+        self.ways = Ways()
         self.head = Folding()
         self.rows = {}
         self.files = {}
@@ -159,7 +223,7 @@ class Folds:
                 anew=needed,
                 before=() if is_anew else self.head.buckets,
             )
-            result = fold_changes.execute(self.spark, job)
+            result = self.ways.fold(self.spark, job)
             needed = tuple({*needed, *result.anew})
         if not result.refused and (result.written.rows or not result.left):
             self._commit(folder, result)

@@ -14,6 +14,8 @@ from tideline.model.spark_job import SparkJob
 class HookedSpark:
     """Spark, with something that happens right before or right after it reads."""
 
+    is_here = False
+
     def __init__(
         self,
         spark: InProcessSpark,

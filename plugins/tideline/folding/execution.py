@@ -1,4 +1,4 @@
-"""Execute a plan to fold: have Spark fold it, hold it against the ledger, freeze, commit.
+"""Execute a plan to fold: fold it, hold it against the ledger, freeze, commit.
 
 One plan is one commit, whatever the number of buckets: nobody ever reads half of a fold.
 """
@@ -6,6 +6,7 @@ One plan is one commit, whatever the number of buckets: nobody ever reads half o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from tideline.decoding.verifying import refuse_lacking
@@ -17,6 +18,8 @@ from tideline.errors import (
     VerificationFailed,
 )
 from tideline.failpoints import reach
+from tideline.folding.arrow import NotCovered
+from tideline.folding.engine import fold_here, why_spark
 from tideline.folding.planning import sealed_fold
 from tideline.folding.rules import layout_text, refused_changes
 from tideline.folding.tables import (
@@ -120,6 +123,9 @@ def look(run: RunContext, plan: FoldPlan, only: Sequence[int] = ()) -> FoldResul
     version, _ = standing(run)
     there = {n: files.paths for n, files in files_by_bucket(run, version).items()}
     job = replace(_job(run, plan, there, "looked"), is_look=True, only=tuple(only))
+    if why_spark(run, job) is None:
+        with suppress(NotCovered):
+            return fold_here(run, job)
     return answer_of(run, job, FoldResult)
 
 
@@ -147,24 +153,45 @@ def _job(
 def _folded(
     run: RunContext, change: TableChange, plan: FoldPlan, there: Mapping[int, tuple[str, ...]]
 ) -> FoldResult:
-    """Have Spark fold; given once more with the buckets that have to be folded anew."""
+    """Fold; once more with the buckets that have to be folded anew."""
     job = _job(run, plan, {} if plan.is_anew else there, change.folder)
-    result = answer_of(run, job, FoldResult)
+    result = _answer(run, change, job)
     if result.needs_all:
         job = replace(job, every_file=_every_file(run, change, plan))
-        result = answer_of(run, job, FoldResult)
+        result = _answer(run, change, job)
     if result.anew and not result.refused:
         log.info("rebuilding buckets %s", first_few(result.anew))
         every = job.every_file or _every_file(run, change, plan)
         job = replace(job, every_file=every, anew=result.anew)
-        result = answer_of(run, job, FoldResult)
+        result = _answer(run, change, job)
         if result.anew:  # a value that did not come, in a bucket that only the first pass had left
             job = replace(job, anew=tuple(range(plan.layout.buckets)))
-            result = answer_of(run, job, FoldResult)
+            result = _answer(run, change, job)
         result = replace(result, anew=job.anew)
     _refuse_moved(run, change, plan, result)
     _refuse_changed(run, change, job, result)
     return result
+
+
+def _answer(run: RunContext, change: TableChange, job: FoldJob) -> FoldResult:
+    """Fold in this process, or have Spark fold where that does not cover it."""
+    why = why_spark(run, job)
+    if why is None:
+        try:
+            result = fold_here(run, job)
+        except NotCovered as error:
+            why = str(error)
+        except BaseException:
+            discard(change, table_of(run))
+            raise
+        else:
+            log.info("folded in this process, without Spark")
+            if result.anew:
+                discard(change, table_of(run))
+            return result
+        discard(change, table_of(run))
+    log.info("Spark folds: %s", why)
+    return answer_of(run, job, FoldResult)
 
 
 def _every_file(run: RunContext, change: TableChange, plan: FoldPlan) -> tuple[str, ...]:

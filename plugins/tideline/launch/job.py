@@ -25,6 +25,10 @@ from tideline.model.spark_job import DecodeJob, FoldJob, SparkJob
 class SparkPort(Protocol):
     """Runs a Spark application; `launch.launcher.Launcher` does."""
 
+    @property
+    def is_here(self) -> bool:
+        """Whether Spark has this machine alone: what it can reach and do, this process can."""
+
     def submit(self, job_path: str) -> None:
         """Run the application on a job, and wait for its end.
 

@@ -24,11 +24,12 @@ A table that does not exist is no error, except where a method says so.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
 import pyarrow as pa
+from pyarrow.fs import FileSystem
 
 from tideline.model.head import KnownCommit
 from tideline.model.maintenance import FileCount, FileMerge, PlannedRows, TableFile, TableSize
@@ -38,6 +39,9 @@ from tideline.model.plan import DamagedFile, LandedRange, Stored, WrittenRows
 from tideline.model.run import TableCommit
 from tideline.model.spark_job import SparkResult
 from tideline.table.schema import Field, PartitionFiles, TableChange
+
+Stores = Callable[[str], FileSystem]
+"""Gives the files of a table by its address; their paths are relative to it."""
 
 
 class TablePort(Protocol):

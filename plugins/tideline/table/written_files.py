@@ -32,7 +32,7 @@ from tideline.table.arrays import IDENTITY
 from tideline.table.schema import ATTEMPTS, COLUMNS, NO_VALUE, STATISTICS_COLUMNS, TableChange
 from tideline.table.statistics import DataFile
 
-_NAME = "_files.json"
+MANIFEST = "_files.json"
 """As `ManifestCommitProtocol.java` calls it."""
 
 
@@ -59,7 +59,7 @@ def committed_files(
     Raises:
         VerificationFailed: The manifest is missing, or names what is no data file of the attempt.
     """
-    path = f"{change.folder}/{_NAME}"
+    path = f"{change.folder}/{MANIFEST}"
     try:
         with store.open_input_stream(path) as opened:
             manifest = load(Manifest, opened.read(), f"manifest {path}")

@@ -1,0 +1,18 @@
+"""The fold over Arrow, in the run's own process: no Spark is started for it.
+
+hashing    Spark's xxhash64, vectorised; a row's hash and a key's bucket are the same numbers
+rows       columns of typed and of current rows, as files have them
+keys       a key's text, its bucket, its place among others
+places     a change's place in the order, and what is below floors or before a truncate
+changes    typed rows as changes of keys, and the last change of each key
+spilling   changes that are more than memory bears: sorted runs on a disk
+merging    a key's row and its changes become its new row
+buckets    a bucket's files and its changes, window by window, become its new file
+folding    one fold: a job in, a result out
+
+The rules are those of `folding.spark`, which folds what this does not cover (`folding.engine`).
+"""
+
+
+class NotCovered(Exception):
+    """Something that this fold does not know how to do: Spark's does it."""

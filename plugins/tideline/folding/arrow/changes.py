@@ -1,0 +1,299 @@
+"""Typed rows as changes of keys, and the last change of each key, as `folding.spark.changes`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tideline.folding.arrow import NotCovered
+from tideline.folding.arrow.hashing import SEED, add_column, is_valid
+from tideline.folding.arrow.keys import (
+    buckets_of,
+    comparable,
+    is_keyless,
+    key_texts,
+    ranked,
+    text_of,
+)
+from tideline.folding.arrow.places import eras, is_below, numbers, orders
+from tideline.folding.arrow.rows import TOPIC_ID, Shape, without
+from tideline.model.current import COORDINATES, IS_DELETED, FoldPlan, Refusal
+from tideline.model.decoding import UNAVAILABLE
+from tideline.model.placeholders import placeholders
+
+_TEXTS = ("string", "long", "integer", "boolean")
+"""Types of columns that may say that a row is gone."""
+
+
+@dataclass
+class Counted:
+    """What is to be known of changes beside the last one of each key.
+
+    Args:
+        rows: How many there are.
+        keyless: Those without a key, but for truncates.
+        truncates: Those that say that all rows are gone.
+        unordered: The largest key of a change that has no place in a declared order.
+        no_key: The largest place of a delete without a key, where the record's is not decoded.
+    """
+
+    rows: int = 0
+    keyless: int = 0
+    truncates: list[pa.RecordBatch] = field(default_factory=list)
+    unordered: str | None = None
+    no_key: str | None = None
+
+    @property
+    def refused(self) -> list[Refusal]:
+        """Changes that have no place, but for those of a truncate."""
+        found = [] if self.no_key is None else [Refusal("untold", f"{self.no_key} without a key")]
+        return found if self.unordered is None else [Refusal("unordered", self.unordered), *found]
+
+
+def of_rows(shape: Shape, counted: Counted, typed: pa.RecordBatch) -> pa.RecordBatch:
+    """The current table's columns of each typed row that says something of one row.
+
+    A deleted row has its key, and no other value.
+
+    Args:
+        counted: Is told of all rows.
+        typed: Rows at the plan's coordinates.
+    """
+    plan = shape.plan
+    says = _deletes(plan, shape, typed)
+    is_deleted = says | is_below(plan, plan.floors, typed)
+    made = {c.name: typed.column(c.source) for c in plan.columns}
+    made |= {n: without(v, is_deleted) for n, v in made.items() if n not in plan.layout.key}
+    if plan.has_unavailable:
+        made[UNAVAILABLE] = without(_renamed(plan, typed.column(UNAVAILABLE)), is_deleted)
+    made |= {c.name: typed.column(c.source) for c in plan.sequence}
+    made |= {name: typed.column(name) for name in COORDINATES}
+    made[IS_DELETED] = pa.array(is_deleted)
+    rows = pa.RecordBatch.from_arrays([made[n] for n in shape.schema.names], schema=shape.schema)
+    is_truncate = _is(typed, "op", "t") if plan.has_truncates else np.zeros(len(typed), bool)
+    without_key = is_keyless([rows.column(n) for n in plan.layout.key])
+    follows = _flag(typed, "is_tombstone") if plan.deletes.passes else np.zeros(len(typed), bool)
+    counted.rows += len(rows)
+    counted.keyless += int(np.count_nonzero(without_key & ~is_truncate))
+    if is_truncate.any():
+        counted.truncates.append(rows.filter(pa.array(is_truncate)))
+    lost = without_key & _says_deleted(plan, shape, typed) & ~is_truncate
+    for n in np.flatnonzero(lost).tolist():
+        place = f"{rows.column('partition')[n].as_py()}@{rows.column('offset')[n].as_py()}"
+        counted.no_key = max(place, counted.no_key or "")
+    kept = rows.filter(pa.array(~without_key & ~is_truncate & ~follows))
+    _note_unordered(shape, counted, kept)
+    return kept
+
+
+def _note_unordered(shape: Shape, counted: Counted, rows: pa.RecordBatch) -> None:
+    plan = shape.plan
+    lacking = np.zeros(len(rows), bool)
+    for column in plan.sequence if plan.order == "sequence" else ():
+        lacking |= ~is_valid(rows.column(column.name))
+    if lacking.any():
+        names = ", ".join(c.source for c in plan.sequence)
+        keys = texts_of(shape, rows.filter(pa.array(lacking))).to_pylist()
+        counted.unordered = max(f"{max(keys)} without {names}", counted.unordered or "")
+
+
+def texts_of(shape: Shape, rows: pa.RecordBatch) -> pa.Array:
+    """The canonical texts of the rows' keys."""
+    key = shape.plan.layout.key
+    return key_texts([rows.column(n) for n in key], [shape.kinds[n] for n in key])
+
+
+def _is(typed: pa.RecordBatch, name: str, text: str) -> np.ndarray:
+    return np.asarray(pc.fill_null(pc.equal(typed.column(name), text), False))
+
+
+def _flag(typed: pa.RecordBatch, name: str) -> np.ndarray:
+    """A column of booleans without nulls."""
+    return np.asarray(pc.fill_null(typed.column(name), False))
+
+
+def _renamed(plan: FoldPlan, column: pa.Array) -> pa.Array:
+    """The columns whose values did not come, by their names in the table."""
+    names = plan.renamed
+    if not names or column.null_count == len(column):
+        return column
+    listed = [None if v is None else [names.get(n, n) for n in v] for v in column.to_pylist()]
+    return pa.array(listed, column.type)
+
+
+def _deletes(plan: FoldPlan, shape: Shape, typed: pa.RecordBatch) -> np.ndarray:
+    """Whether a change itself says that its row is gone."""
+    is_tombstone = plan.deletes.tombstones
+    found = _flag(typed, "is_tombstone") if is_tombstone else np.zeros(len(typed), bool)
+    for name, text in plan.marks:
+        found = found | _says(shape, typed, name, text)
+    return found
+
+
+def _says_deleted(plan: FoldPlan, shape: Shape, typed: pa.RecordBatch) -> np.ndarray:
+    """Whether a change event says by itself that its row is gone."""
+    if plan.has_truncates:
+        return _is(typed, "op", "d")
+    name = plan.deletes.column
+    if name is None or name != "__deleted":
+        return np.zeros(len(typed), bool)
+    return _says(shape, typed, name, plan.deletes.equals)
+
+
+def _says(shape: Shape, typed: pa.RecordBatch, name: str, text: str) -> np.ndarray:
+    """Whether a column has a text."""
+    kind = shape.typed_kinds[name]
+    if kind not in _TEXTS:
+        raise NotCovered(f"deletes by a column of type {kind}")
+    column = typed.column(name)
+    told = column if kind == "string" else text_of(column, str(kind))
+    return np.asarray(pc.fill_null(pc.equal(told, text), False))
+
+
+def fillable(plan: FoldPlan) -> list[str]:
+    """Columns that a change may lack, if it may lack any."""
+    if not plan.has_unavailable:
+        return []
+    rows = (c for c in plan.columns if c.name not in plan.layout.key)
+    return [c.name for c in rows if placeholders(UNAVAILABLE, c.type)]
+
+
+def lacks(rows: pa.RecordBatch, name: str) -> np.ndarray:
+    """Whether each row's last change did not bring a column's value."""
+    column, found = rows.column(UNAVAILABLE), np.zeros(len(rows), bool)
+    if column.null_count < len(column):
+        is_it = pc.fill_null(pc.equal(column.flatten(), name), False)
+        found[np.asarray(pc.list_parent_indices(column))[np.asarray(is_it)]] = True
+    return found
+
+
+@dataclass(frozen=True)
+class Latest:
+    """The last change of each key, sorted by key, and what is to be known of the others.
+
+    Args:
+        rows: The last changes.
+        keys: Their keys.
+        low, high: The smallest and the largest partition among changes of the key's newest
+            incarnation.
+        every: All changes, sorted by key and place, where columns may lack; else the last ones.
+        oldest: Of each key, which of `every` is the first.
+        gone: Of each key, which is the last one that deletes; -1 for none.
+        came: Of each key and column that may lack, which brought its value last; -1 for none.
+    """
+
+    rows: pa.RecordBatch
+    keys: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    every: pa.RecordBatch
+    oldest: np.ndarray
+    gone: np.ndarray
+    came: Mapping[str, np.ndarray]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def part(self, start: int, end: int) -> Latest:
+        """Of some keys; `end` is exclusive."""
+        return Latest(
+            self.rows.slice(start, end - start),
+            self.keys[start:end],
+            self.low[start:end],
+            self.high[start:end],
+            self.every,
+            self.oldest[start:end],
+            self.gone[start:end],
+            {name: which[start:end] for name, which in self.came.items()},
+        )
+
+
+def places_of(shape: Shape, rows: pa.RecordBatch) -> np.ndarray:
+    """A hash of each row's key and of the place of its change; Kafka's time is none of it."""
+    plan, found = shape.plan, np.full(len(rows), SEED, np.uint64)
+    add_column(found, texts_of(shape, rows), "string")
+    add_column(found, rows.column(TOPIC_ID).dictionary_decode(), "string")
+    for name in (*COORDINATES[1:-1], *(c.name for c in plan.sequence)):
+        add_column(found, rows.column(name), shape.kinds[name])
+    return found
+
+
+def buckets(shape: Shape, rows: pa.RecordBatch) -> np.ndarray:
+    """The bucket that each row's key is in."""
+    return buckets_of(texts_of(shape, rows), shape.plan.layout.buckets)
+
+
+def newest(
+    shape: Shape,
+    rows: pa.RecordBatch,
+    groups: np.ndarray,
+    extremes: tuple[np.ndarray, np.ndarray] | None = None,
+) -> tuple[Latest, np.ndarray]:
+    """The last change of each key, by group and key; and the group of each.
+
+    Args:
+        rows: Changes in any order.
+        groups: Of each the number of its key's group.
+        extremes: Of each `low` and `high`, as of `Latest`; its own partition if not given.
+    """
+    plan = shape.plan
+    columns = [rows.column(n) for n in plan.layout.key]
+    codes = [ranked(column)[0] for column in columns]
+    (order,) = orders(plan, rows)
+    sorted_by = np.lexsort((*reversed(order), *reversed(codes), groups))
+    is_first = np.ones(len(rows), bool)
+    if len(rows):
+        is_first[1:] = False
+        for code in codes:
+            is_first[1:] |= np.diff(code[sorted_by]) != 0
+    starts = np.flatnonzero(is_first)
+    ends = np.append(starts[1:], len(rows))[: len(starts)] - 1
+    last = sorted_by[ends]
+    latest = rows.take(pa.array(last))
+    low, high = _extremes(plan, rows, sorted_by, (starts, ends), extremes)
+    every, oldest, gone, came = latest, np.arange(len(last)), np.full(len(last), -1), {}
+    if plan.has_unavailable:
+        every = rows.take(pa.array(sorted_by))
+        is_deleted = np.asarray(every.column(IS_DELETED))
+        oldest, gone = starts, _last_of(is_deleted, starts, ends)
+        for name in fillable(plan):
+            came[name] = _last_of(~is_deleted & ~lacks(every, name), starts, ends)
+    keys = comparable([latest.column(n) for n in plan.layout.key])
+    return Latest(latest, keys, low, high, every, oldest, gone, came), groups[last]
+
+
+def _last_of(mask: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """Of each group the last row that a mask names; -1 for none. Groups are runs of rows."""
+    if not len(mask):
+        return np.empty(0, np.int64)
+    found = np.maximum.accumulate(np.where(mask, np.arange(len(mask)), -1))[ends]
+    return np.where(found >= starts, found, -1)
+
+
+def _extremes(
+    plan: FoldPlan,
+    rows: pa.RecordBatch,
+    sorted_by: np.ndarray,
+    groups: tuple[np.ndarray, np.ndarray],
+    known: tuple[np.ndarray, np.ndarray] | None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The smallest and the largest partition of each key's newest incarnation."""
+    starts, ends = groups
+    partitions = numbers(rows, "partition")
+    low, high = (k[sorted_by] for k in known or (partitions, partitions))
+    partitions = partitions[sorted_by]
+    if not len(rows) or plan.order != "offset":
+        return partitions[ends], partitions[ends]
+    era = eras(plan, rows)[sorted_by]
+    is_newest = era == np.repeat(era[ends], ends - starts + 1)
+    least = np.minimum.reduceat(np.where(is_newest, low, np.iinfo(np.int64).max), starts)
+    return least, np.maximum.reduceat(np.where(is_newest, high, -1), starts)
+
+
+def gathered(shape: Shape, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
+    """Some batches as one."""
+    return pa.concat_batches([shape.none, *batches])

@@ -1,0 +1,340 @@
+"""One fold in this process: the changes are read and sorted, then bucket after bucket is written.
+
+What each bucket held is known when its new file is written. So sums are held against the ledger's
+before anything is committed, and not before anything is written (ADR 89).
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from tideline.documents import dump
+from tideline.folding.arrow import NotCovered
+from tideline.folding.arrow.buckets import Folded, Sum, Writer, fold_bucket
+from tideline.folding.arrow.changes import Counted, buckets, gathered, of_rows, places_of
+from tideline.folding.arrow.merging import flags, is_filled
+from tideline.folding.arrow.places import Wanted, last_truncate
+from tideline.folding.arrow.rows import TOPIC_ID, Shape, hashes_of, read_rows
+from tideline.folding.arrow.spilling import Run, kept, spilled
+from tideline.folding.barriers import later_of, unplaced
+from tideline.launch.runtime import free_bytes, spill_folders
+from tideline.model.current import BUCKET, COORDINATES, Barrier, BucketState, Refusal, differing
+from tideline.model.decoding import UNAVAILABLE
+from tideline.model.offsets import CoordinateRange
+from tideline.model.places import Places
+from tideline.model.spark_job import FoldJob, FoldResult, SparkResult
+from tideline.table.port import Stores
+from tideline.table.written_files import MANIFEST, Manifest
+from tideline.texts import told
+
+PORTION, _PORTION_BYTES = 400_000, 256 * 1024 * 1024
+"""So many changes are sorted in memory; of more, sorted runs are spilled."""
+_THREAD_BYTES = 250 * 1024 * 1024
+"""Memory that a thread may take."""
+_MOST_NAMED = 5
+
+
+def fold(job: FoldJob, stores: Stores) -> FoldResult:
+    """Fold a plan's changes into files of the current table.
+
+    Args:
+        job: `folding.engine` says that it is covered.
+        stores: Opens the store of the typed table, and of the current one.
+
+    Returns:
+        What was written and counted; or what keeps it from being committed: the caller discards
+        what was written then.
+
+    Raises:
+        NotCovered: A file is none that this knows to read: Spark has to fold.
+        VerificationFailed: A data file is gone, or damaged.
+        OSError: A store does not answer, or a disk is full.
+    """
+    with ExitStack() as ended:
+        try:
+            return _Fold(job, stores, Shape(job.plan), ended).result()
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowCapacityError) as error:
+            raise NotCovered(told(str(error), 200)) from error
+
+
+@dataclass
+class _Fold:
+    """One fold.
+
+    Args:
+        ended: Takes what is to be done when it has ended.
+    """
+
+    job: FoldJob
+    stores: Stores
+    shape: Shape
+    ended: ExitStack
+    _again: list[np.ndarray] = field(default_factory=list)
+
+    def result(self) -> FoldResult:
+        """What came of it."""
+        job, plan, counted = self.job, self.job.plan, Counted()
+        anew = {*range(plan.layout.buckets)} if plan.is_anew else {*job.anew}
+        runs = [*self._runs(counted)]
+        report = _report(job, counted)
+        if report.refused:
+            return report
+        touched = {n for run in runs for n in _buckets_in(run)}
+        if job.is_look:
+            return self._looked(report, sorted(touched), runs)
+        if orphaned := self._orphaned() - anew:
+            return replace(report, anew=tuple(sorted(orphaned)))
+        says_all = bool(counted.truncates) or plan.is_sweep or plan.is_drop
+        touched |= {*range(plan.layout.buckets)} if says_all else anew
+        made = self._buckets(sorted(touched), runs, report.barrier, says_all=says_all)
+        report = replace(
+            report,
+            touched=tuple(sorted(touched)),
+            found=_states({n: folded.found for n, folded in made.items()}),
+            left=_states({n: folded.left for n, folded in made.items()}),
+            refused=_moved(made),
+        )
+        if report.refused or differing(job.before_in(touched), report.found):
+            return report
+        if doubted := tuple(n for n, folded in made.items() if folded.doubted):
+            return replace(report, anew=doubted)
+        return replace(report, written=SparkResult(rows=sum(b.rows for b in report.left)))
+
+    def _looked(
+        self, report: FoldResult, touched: Sequence[int], runs: Sequence[Run]
+    ) -> FoldResult:
+        """What stands in every bucket, and what its changes alone would make of it."""
+        made, found = dict[int, Folded](), dict[int, Sum]()
+        for bucket in touched:
+            changes = [run.parts(self.shape, bucket) for run in runs]
+            made[bucket] = fold_bucket(
+                self.shape, (), changes, report.barrier, lambda rows: None, says_all=False
+            )
+        if refused := _moved(made):
+            return replace(report, refused=refused)
+        for bucket, rows in self._all_standing(self.shape.schema):
+            found.setdefault(bucket, Sum()).add(hashes_of(self.shape, rows), flags(rows))
+        left = {n: folded.left for n, folded in made.items()}
+        return replace(report, found=_states(found), left=_states(left))
+
+    def _orphaned(self) -> set[int]:
+        """Buckets with rows that changes which are no more may have made.
+
+        These are rows of such changes, where another change of the key counts now; and rows that
+        were filled with values of earlier changes: nobody knows of which.
+        """
+        plan, found = self.job.plan, set[int]()
+        if not plan.again or plan.is_anew:
+            return found
+        known = np.concatenate([np.empty(0, np.uint64), *self._again])
+        wanted = Wanted(Places.of(plan.again))
+        own = (*COORDINATES[:-1], *(c.name for c in plan.sequence))
+        names = (*plan.layout.key, *own, *([UNAVAILABLE] if plan.has_unavailable else ()))
+        schema = pa.schema([self.shape.schema.field(name) for name in names])
+        for bucket, rows in self._all_standing(schema):
+            there = rows.filter(pa.array(wanted.mask(rows)))
+            is_lost = not np.isin(places_of(self.shape, there), known).all()
+            if is_lost or (plan.has_unavailable and is_filled(rows).any()):
+                found.add(bucket)
+        return found
+
+    def _all_standing(self, schema: pa.Schema) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """The rows of the table as it stands, or of the buckets that are looked at."""
+        store, only = self.stores(self.job.current.uri), self.job.only
+        for of in self.job.current_files:
+            for path in of.files if not only or of.bucket in only else ():
+                for rows in read_rows(store, path, schema, self.shape.topics):
+                    yield of.bucket, rows
+
+    def _runs(self, counted: Counted) -> Iterator[Run]:
+        """The changes; in memory if they are few."""
+        run, is_first = None, True
+        for held in self._portions(counted):
+            if run is not None:
+                yield self._spilled(run)
+                is_first = False
+            run = self._kept(held)
+        assert run is not None
+        yield run if is_first else self._spilled(run)
+
+    def _portions(self, counted: Counted) -> Iterator[list[pa.RecordBatch]]:
+        """The changes, as many at a time as memory bears; once at least."""
+        held, count, size, is_first = list[pa.RecordBatch](), 0, 0, True
+        for rows in self._changes(counted):
+            if count >= PORTION or size >= _PORTION_BYTES:
+                yield held
+                held, count, size, is_first = [], 0, 0, False
+            held.append(rows)
+            count, size = count + len(rows), size + rows.nbytes
+        if held or is_first:
+            yield held
+
+    def _kept(self, held: Sequence[pa.RecordBatch]) -> Run:
+        rows = gathered(self.shape, held)
+        return kept(self.shape, rows, buckets(self.shape, rows))
+
+    def _spilled(self, run: Run) -> Run:
+        if self.job.plan.has_unavailable:  # which value came last, a run does not tell
+            raise NotCovered("changes that may lack values are too many")
+        return spilled(run, self._spills / f"{uuid.uuid4().hex}.arrow")
+
+    @cached_property
+    def _spills(self) -> Path:
+        """A private folder for runs."""
+        first, *others = spill_folders()
+        for other in others:
+            other.remove()
+        return self.ended.enter_context(first)
+
+    def _changes(self, counted: Counted) -> Iterator[pa.RecordBatch]:
+        """The changes of the plan; of buckets that are folded anew, all that are decoded."""
+        job, plan = self.job, self.job.plan
+        anew = () if plan.is_anew else job.anew
+        again = Wanted(Places.of(plan.again))
+        for rows in self._read(job.typed_files, plan.ranges, counted):
+            if plan.again:
+                there = rows.filter(pa.array(again.mask(rows)))
+                self._again.append(places_of(self.shape, there))
+            if job.only:
+                yield self._of_buckets(rows, job.only)
+            else:
+                yield self._of_buckets(rows, anew, others=True) if anew else rows
+        for rows in self._read(job.every_file, plan.covered, Counted()) if anew else ():
+            yield self._of_buckets(rows, anew)
+
+    def _of_buckets(
+        self, rows: pa.RecordBatch, wanted: Sequence[int], *, others: bool = False
+    ) -> pa.RecordBatch:
+        """The changes of some buckets, or of all others."""
+        return rows.filter(pa.array(np.isin(buckets(self.shape, rows), wanted, invert=others)))
+
+    def _read(
+        self, files: Sequence[str], ranges: Sequence[CoordinateRange], counted: Counted
+    ) -> Iterator[pa.RecordBatch]:
+        """The changes at coordinates."""
+        shape, wanted = self.shape, Wanted(Places.of(ranges))
+        store = self.stores(self.job.typed_uri)
+        for path in files if ranges else ():
+            for typed in read_rows(store, path, shape.typed, shape.topics, has_others=True):
+                mask = wanted.mask(typed)
+                if mask.any():
+                    some = typed if mask.all() else typed.filter(pa.array(mask))
+                    yield of_rows(shape, counted, some)
+
+    def _buckets(
+        self,
+        touched: Sequence[int],
+        runs: Sequence[Run],
+        barrier: Barrier | None,
+        *,
+        says_all: bool,
+    ) -> Mapping[int, Folded]:
+        """What becomes of each bucket; some at a time, in threads that have ended afterwards."""
+        is_stopped, files = threading.Event(), dict[int, str]()
+
+        def one(bucket: int) -> Folded:
+            store = self.stores(self.job.current.uri)
+            writer = Writer(store, self._path(bucket))
+
+            def write(rows: pa.RecordBatch) -> None:
+                if is_stopped.is_set():  # another bucket has failed
+                    raise InterruptedError
+                writer.add(rows)
+
+            changes = [run.parts(self.shape, bucket) for run in runs]
+            schema, topics = self.shape.schema, self.shape.topics
+            with ExitStack() as opened:
+                opened.callback(writer.drop)
+                read = [read_rows(store, p, schema, topics) for p in self._standing(bucket)]
+                for rows in read:
+                    opened.callback(rows.close)
+                found = fold_bucket(self.shape, read, changes, barrier, write, says_all=says_all)
+                writer.close()
+            if writer.is_made:
+                files[bucket] = writer.path
+            return found
+
+        with ThreadPoolExecutor(_workers(len(touched)), "fold") as pool:
+            futures = {n: pool.submit(one, n) for n in touched}
+            try:
+                ended, _ = wait(futures.values(), return_when=FIRST_EXCEPTION)
+                for future in ended:
+                    future.result()
+            except BaseException:
+                is_stopped.set()
+                pool.shutdown(cancel_futures=True)
+                raise
+        self._name([files[n] for n in sorted(files)])
+        return {n: future.result() for n, future in futures.items()}
+
+    def _standing(self, bucket: int) -> tuple[str, ...]:
+        """The files whose rows count."""
+        if self.job.plan.is_anew or bucket in self.job.anew:
+            return ()
+        return next((b.files for b in self.job.current_files if b.bucket == bucket), ())
+
+    def _path(self, bucket: int) -> str:
+        return f"{self.job.current.folder}/{BUCKET}={bucket}/part-{uuid.uuid4().hex}.parquet"
+
+    def _name(self, files: Sequence[str]) -> None:
+        """Write which files there are: no other one is part of anything."""
+        folder = f"{self.job.current.folder}/"
+        manifest = Manifest(tuple(path.removeprefix(folder) for path in files))
+        store = self.stores(self.job.current.uri)
+        with (
+            store.open_output_stream(f"{folder}{MANIFEST}") as out,
+            # delta-rs' file takes nothing but bytes, which Arrow makes of what it has gathered
+            pa.BufferedOutputStream(out, 1024 * 1024) as text,
+        ):
+            text.write(dump(manifest).encode())
+
+
+def _buckets_in(run: Run) -> Iterator[int]:
+    starts = np.concatenate(([0], run.ends[:-1]))
+    yield from np.flatnonzero(run.ends > starts).tolist()
+
+
+def _workers(buckets: int) -> int:
+    """How many buckets are folded at once."""
+    cores = len(os.sched_getaffinity(0))
+    return max(1, min(cores, buckets, free_bytes() // _THREAD_BYTES))
+
+
+def _report(job: FoldJob, counted: Counted) -> FoldResult:
+    """What is to be said before anything is written."""
+    plan, refused, barrier = job.plan, [*counted.refused], job.plan.barrier
+    if barrier is not None:
+        refused += unplaced(plan, [barrier.topic_id])
+    if counted.truncates:
+        rows = pa.concat_batches(counted.truncates)
+        topics = rows.column(TOPIC_ID).dictionary_decode().unique().to_pylist()
+        if found := unplaced(plan, topics):
+            refused += found
+        else:
+            barrier = later_of(plan, last_truncate(plan, rows), barrier)
+    return FoldResult(
+        changes=counted.rows, keyless=counted.keyless, barrier=barrier, refused=tuple(refused)
+    )
+
+
+def _states(sums: Mapping[int, Sum]) -> tuple[BucketState, ...]:
+    """The buckets that hold rows."""
+    states = (sums[n].state(n) for n in sorted(sums))
+    return tuple(state for state in states if state.rows)
+
+
+def _moved(made: Mapping[int, Folded]) -> tuple[Refusal, ...]:
+    """The first few keys that stand in two partitions."""
+    moved = [Refusal("moved", f.moved) for f in made.values() if f.moved is not None]
+    return tuple(moved[:_MOST_NAMED])

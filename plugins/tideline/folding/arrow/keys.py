@@ -1,0 +1,146 @@
+"""A key's text and its bucket, as Spark makes them; and a key's place among others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tideline.folding.arrow import NotCovered
+from tideline.folding.arrow.hashing import SEED, add_column, is_valid
+
+_SPECIAL = r'["\\\x00-\x1f]'
+_ESCAPED = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r"}
+_ESCAPED |= {"\t": "\\t"}
+_ESCAPES = {n: f"\\u{n:04X}" for n in range(32)} | {ord(c): text for c, text in _ESCAPED.items()}
+"""As Jackson writes them, which Spark's `to_json` uses."""
+_DAYS = (-719_162, 2_932_896)
+"""Of the years 1 to 9999, since 1970: of others Spark's texts have a sign."""
+_DAY = 86_400_000_000
+
+
+def key_texts(columns: Sequence[pa.Array], kinds: Sequence[object]) -> pa.Array:
+    """The canonical texts of keys: their columns as texts, in a list of JSON's.
+
+    Args:
+        columns: Those of the key, in its order.
+        kinds: Their types, as Delta and Spark write them in JSON.
+
+    Raises:
+        NotCovered: Of a type or a value Spark's text is not known.
+    """
+    quoted = []
+    for column, kind in zip(columns, kinds, strict=True):
+        text = pc.binary_join_element_wise('"', text_of(column, str(kind)), '"', "")
+        quoted.append(pc.fill_null(text, "null"))
+    listed = quoted[0] if len(quoted) == 1 else pc.binary_join_element_wise(*quoted, ",")
+    return pc.binary_join_element_wise("[", listed, "]", "")
+
+
+def text_of(column: pa.Array, kind: str) -> pa.Array:
+    """Values of a key's column as texts, as they stand in JSON."""
+    if kind == "string":
+        return _escaped(column)
+    if kind == "binary":
+        texts = [None if value is None else value.hex().upper() for value in column.to_pylist()]
+        return pa.array(texts, pa.string())
+    if kind.startswith("decimal("):
+        texts = [None if value is None else f"{value:f}" for value in column.to_pylist()]
+        return pa.array(texts, pa.string())
+    if kind == "date":
+        return _in_calendar(column, column.cast(pa.int32()), 1).cast(pa.string())
+    if kind in ("timestamp", "timestamp_ntz"):
+        column = _in_calendar(column, column.cast(pa.int64()), _DAY)
+        text = column.cast(pa.timestamp("us")).cast(pa.string())
+        return _trimmed(text)
+    if kind in ("long", "integer", "boolean"):
+        return column.cast(pa.string())
+    raise NotCovered(f"a key of type {kind}")
+
+
+def _trimmed(times: pa.Array) -> pa.Array:
+    """Without zeros at the end of a second's fraction."""
+    fraction = pc.replace_substring_regex(times, r"(\.\d*?)0+$", r"\1")
+    return pc.replace_substring_regex(fraction, r"\.$", "")
+
+
+def _in_calendar(column: pa.Array, numbers: pa.Array, day: int) -> pa.Array:
+    found = pc.min_max(numbers).as_py()
+    if found["min"] is not None and (
+        found["min"] < _DAYS[0] * day or found["max"] >= (_DAYS[1] + 1) * day
+    ):
+        raise NotCovered("a key's time outside of the years 1 to 9999")
+    return column
+
+
+def _escaped(column: pa.Array) -> pa.Array:
+    special = pc.fill_null(pc.match_substring_regex(column, _SPECIAL), False)
+    if not pc.any(special).as_py():
+        return column
+    texts = [
+        None if t is None else t.translate(_ESCAPES) for t in column.filter(special).to_pylist()
+    ]
+    return pc.replace_with_mask(column, special, pa.array(texts, pa.string()))
+
+
+def buckets_of(texts: pa.Array, count: int) -> np.ndarray:
+    """The bucket of each key.
+
+    Args:
+        texts: As `key_texts` gives them.
+        count: How many buckets there are.
+    """
+    hashes = np.full(len(texts), SEED, np.uint64)
+    add_column(hashes, texts, "string")
+    return np.mod(hashes.view(np.int64), count)
+
+
+def is_keyless(columns: Sequence[pa.Array]) -> np.ndarray:
+    """Which keys are null in every column."""
+    found = np.ones(len(columns[0]), bool)
+    for column in columns:
+        found &= ~is_valid(column)
+    return found
+
+
+def comparable(columns: Sequence[pa.Array]) -> np.ndarray:
+    """Keys as NumPy compares them, and as Spark sorts them: null before all else.
+
+    Args:
+        columns: Those of the key, in its order.
+    """
+    if len(columns) == 1 and (numbers := whole_numbers(columns[0])) is not None:
+        return numbers  # a key of one column is never null
+    listed = [column.to_pylist() for column in columns]
+    if len(listed) == 1:
+        return np.fromiter(listed[0], object, len(listed[0]))
+    flagged = ([(v is not None, v if v is not None else 0) for v in values] for values in listed)
+    return np.fromiter(zip(*flagged, strict=True), object, len(listed[0]))
+
+
+def whole_numbers(column: pa.Array) -> np.ndarray | None:
+    """Values without nulls as 64-bit integers that have their order; None for other types."""
+    kind = column.type
+    if pa.types.is_boolean(kind):
+        column = column.cast(pa.int8())
+    elif pa.types.is_date32(kind):
+        column = column.cast(pa.int32())
+    elif pa.types.is_timestamp(kind):
+        column = column.cast(pa.int64())
+    elif not pa.types.is_integer(kind):
+        return None
+    return np.asarray(column).astype(np.int64, copy=False)
+
+
+def ranked(*parts: pa.Array) -> list[np.ndarray]:
+    """Values of one type as integers that have their order, across all parts; null the least."""
+    if not any(part.null_count for part in parts):
+        numbers = [found for part in parts if (found := whole_numbers(part)) is not None]
+        if len(numbers) == len(parts):
+            return numbers
+    together = pa.concat_arrays(parts)
+    ranks = np.asarray(pc.rank(together, "ascending", tiebreaker="dense")).astype(np.int64)
+    ranks[~is_valid(together)] = 0
+    return np.split(ranks, np.cumsum([len(part) for part in parts])[:-1])

@@ -1,0 +1,191 @@
+"""The fold in the run's own process: whatever portions come, the definition decides."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.worlds.build import ID, OTHER_ID
+from tests.worlds.fold_histories import portions, records
+from tests.worlds.folds import SEQUENCE, Folds, at, change, same
+from tideline.delta_io import files_of
+from tideline.errors import ServiceAway, VerificationFailed
+from tideline.folding.arrow import NotCovered, folding, spilling
+from tideline.folding.arrow import rows as rows_module
+from tideline.folding.arrow.buckets import Writer
+from tideline.folding.engine import fold_here, uncovered, why_spark
+from tideline.model.current import OLD_SUMS, CurrentColumn, Deletes, differing
+from tideline.model.spark_job import FoldResult
+
+
+def count_spilled(monkeypatch, spills):
+    """Note each run that goes to a disk."""
+    spilled = folding.spilled
+    monkeypatch.setattr(folding, "spilled", lambda *of: spills.append(of) or spilled(*of))
+
+
+def split(folds):
+    """Each bucket's rows in two files, as folds by Spark leave them; the keys of both overlap."""
+    for bucket, files in folds.files.items():
+        rows = [pq.ParquetFile(folds.folder / "current" / f).read() for f in files]
+        if len(rows) > 1 or len(rows[0]) < 2:
+            continue
+        names = []
+        for first in (0, 1):
+            names.append(files[0].replace(".parquet", f"-{first}.parquet"))
+            part = rows[0].take(list(range(first, len(rows[0]), 2)))
+            pq.write_table(part, folds.folder / "current" / names[-1])
+        folds.files[bucket] = names
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_the_table_is_the_fold_of_its_changes(tmp_path, seed, monkeypatch):
+    """Read a few rows at a time, from one file or two, with sorted runs on a disk."""
+    monkeypatch.setattr(rows_module, "_MOST_ROWS", 1 + seed % 4)
+    monkeypatch.setattr(spilling, "_PART", 2)
+    order = "sequence" if seed % 4 == 3 else "offset"
+    more = SEQUENCE | {"has_truncates": False} if order == "sequence" else {}
+    lacks = 0 if order == "sequence" else 0.3 * (seed % 3)
+    if not lacks:
+        more |= {"has_unavailable": False}
+    keeps = seed % 5 > 1
+    eras = (ID, OTHER_ID) if keeps else (ID,)
+    folds = Folds(None, tmp_path, eras=eras, keeps=keeps, **more)
+    folds.ways.by = "kernel"
+    truncates = order == "offset" and seed % 2 == 0
+    folds.has(*(rows := [*records(seed, order, lacks=lacks, truncates=truncates, eras=eras)]))
+    for portion in portions(seed, rows):
+        result = folds.fold(portion)
+        assert not result.refused
+        found, expected = same(folds.table(), folds.expected())
+        assert found == expected
+        split(folds)
+    sums = folds.head.buckets
+    if keeps:
+        if not lacks:
+            monkeypatch.setattr(folding, "PORTION", 7)
+            count_spilled(monkeypatch, spills := [])
+        folds.fold([], is_anew=True)
+        assert folds.head.buckets == sums
+        assert lacks or len(rows) < 20 or len(spills) > 1
+        found, expected = same(folds.table(), folds.expected())
+        assert found == expected
+    assert not folds.ways.spark
+
+
+@pytest.fixture
+def standing(tmp_path):
+    """Twenty keys in one bucket, folded; and the job that folds one more change."""
+    folds = Folds(None, tmp_path, buckets=1)
+    folds.ways.by = "kernel"
+    folds.has(*(change(n, f"k{n:02}", "c", "x", n) for n in range(20)))
+    folds.fold([at(0, 20)])
+    folds.has(change(20, "k07", "u", "y"))
+    return folds
+
+
+def rewritten(folds, change_of):
+    """The bucket's file, as somebody else has written it."""
+    (path,) = folds.files[0]
+    file = folds.folder / "current" / path
+    pq.write_table(change_of(pq.ParquetFile(file).read()), file)
+    return file
+
+
+def job_of(folds):
+    """The job that folds the change that has come."""
+    jobs = []
+    folds.ways.fold = lambda spark, job: jobs.append(job) or FoldResult(left=(None,))
+    folds.fold([at(20, 21)])
+    return jobs[0]
+
+
+def stores(uri):
+    return files_of(uri, {})
+
+
+@pytest.mark.parametrize(
+    "change_of",
+    [
+        lambda rows: rows.take(list(reversed(range(20)))),
+        lambda rows: pa.concat_tables([rows, rows.slice(19)]),
+        lambda rows: rows.set_column(2, "w", rows["w"].cast(pa.string())),
+        lambda rows: rows.set_column(3, "topic_id", pa.array(["another"] * 20)),
+        lambda rows: rows.set_column(9, "is_deleted", pa.nulls(20, pa.bool_())),
+    ],
+    ids=["in another order", "a key twice", "another type", "another topic", "a null"],
+)
+def test_a_file_of_others_is_left_to_spark(standing, change_of):
+    """Spark says what is wrong with it, or reads it."""
+    job = job_of(standing)
+    rewritten(standing, change_of)
+    with pytest.raises(NotCovered):
+        folding.fold(job, stores)
+
+
+@pytest.mark.parametrize("kind", ["gone", "cut off"])
+def test_a_file_that_is_damaged_is_named(standing, kind):
+    job = job_of(standing)
+    file = rewritten(standing, lambda rows: rows)
+    file.unlink() if kind == "gone" else file.write_bytes(file.read_bytes()[:-9])
+    with pytest.raises(VerificationFailed, match=file.name):
+        folding.fold(job, stores)
+
+
+def test_a_value_that_others_have_changed_is_found(standing):
+    """What stood there is told; nothing counts as written."""
+    job = job_of(standing)
+    rewritten(standing, lambda rows: rows.set_column(1, "v", pa.array(["other"] * 20)))
+    result = folding.fold(job, stores)
+    assert differing(job.before, result.found)
+    assert not result.written.rows
+
+
+def test_a_column_that_the_file_does_not_have_is_null(standing):
+    """And changes no sum of before."""
+    columns = (*standing.plan["columns"], CurrentColumn("more", "more", "long"))
+    standing.plan["columns"] = columns
+    job = job_of(standing)
+    result = folding.fold(job, stores)
+    assert not differing(job.before, result.found)
+    assert result.written.rows == 20
+
+
+def test_a_disk_that_is_full_may_pass(standing, monkeypatch):
+    """Of a store or of what is spilled; the folder's files are discarded by the run."""
+
+    def full(*_args, **_options):
+        raise OSError(28, "No space left on device")
+
+    job = job_of(standing)
+    monkeypatch.setattr(Writer, "_write", full)
+    run = SimpleNamespace(stores=stores)
+    with pytest.raises(ServiceAway, match="No space left"):
+        fold_here(run, job)
+
+
+def test_what_spark_folds_is_said(standing):
+    """One function decides."""
+    job, plan = job_of(standing), standing.last
+    assert not [*uncovered(job)]
+
+    def why(**facts):
+        return "; ".join(uncovered(replace(job, plan=replace(plan, **facts))))
+
+    assert why(deletes=Deletes(True, "op", "d", ("v",), ("k",), True)).startswith("a delete may")
+    variant = CurrentColumn("more", "more", "variant")
+    assert why(columns=(*plan.columns, variant)) == "a column of type variant"
+    texts = {"type": "array", "elementType": "string", "containsNull": True}
+    nested = (*plan.columns, CurrentColumn("more", "more", texts))
+    assert why(columns=nested) == ""
+    assert why(columns=nested, sums=OLD_SUMS) == "its sums are of an older kind"
+    assert why(ranges=(at(0, 10**6),)).startswith("more than 400000 changes")
+    assert why(ranges=(at(0, 10**6),), has_unavailable=False) == ""
+    run = SimpleNamespace(stores=None, spark=SimpleNamespace(is_here=True))
+    assert why_spark(run, job) == "no store is opened here"
+    run.stores = stores
+    assert why_spark(run, job) is None
+    run.spark.is_here = False
+    assert why_spark(run, job) == "Spark is on other machines"
