@@ -175,10 +175,10 @@ def test_a_new_table_whose_first_fold_dies_holds_nothing(orders, monkeypatch):
     shutil.rmtree(folder_of(orders.tables["current"]))
 
     def dies(*arguments):
-        raise ServiceAway("Spark is away")
+        raise ServiceAway("a store is away")
 
     with monkeypatch.context() as away:
-        away.setattr(execution, "answer_of", dies)
+        away.setattr(execution, "fold_here", dies)
         with pytest.raises(ServiceAway):
             orders.fold("first")
     assert orders.head.table_id == str(DeltaTable(orders.tables["current"]).metadata().id)
