@@ -100,7 +100,8 @@ class Ways:
             Path(job.current.uri).mkdir(exist_ok=True)
             with suppress(NotCovered):
                 result = fold(job, lambda uri: files_of(uri, {}))
-            if result is None or result.refused or result.anew:
+            # as whoever asked discards what was written before it was refused
+            if result is None or result.refused or result.anew or not is_whole(result):
                 shutil.rmtree(Path(job.current.uri, job.current.folder), ignore_errors=True)
         if result is None:
             self.spark += 1
@@ -114,6 +115,11 @@ class Ways:
             assert answer(job, result) == answer(job, other), (result, other)
             assert rows_of(job.current) == rows_of(beside.current)
         return result
+
+
+def is_whole(result):
+    """Whether a result is to be committed: it has written all rows that it has left."""
+    return bool(result.written.rows) or not result.left
 
 
 def _by_spark(spark, job):
@@ -225,7 +231,7 @@ class Folds:
             )
             result = self.ways.fold(self.spark, job)
             needed = tuple({*needed, *result.anew})
-        if not result.refused and (result.written.rows or not result.left):
+        if not result.refused and is_whole(result):
             self._commit(folder, result)
             record = FoldRecord(plan, buckets=result.left, barrier=result.barrier)
             known = KnownCommit(self.head.folds + 1, 1, plan.plan_id, "run")
