@@ -1,22 +1,26 @@
 """`make bench-fold`: changes into a current table, beside MERGE of Spark and of delta-rs.
 
-The typed rows are made by Spark; the fold is the application that runs start, warm and in one
-session with MERGE; delta-rs merges in this process. Each way does each portion of changes once,
-on a table of its own, and all have the same rows at the end. Writes its table into
-docs/current.md, between the two comments that name this module.
+The typed rows are made by Spark. The fold that runs do by themselves has a process of its own; the
+one by Spark is the application that runs start, warm and in one session with MERGE; delta-rs merges
+in this process. Each way does each portion of changes once, on a table of its own, and all have the
+same rows at the end; both folds leave the same sums. Writes its table into docs/current.md, between
+the two comments that name this module.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import shutil
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from deltalake import DeltaTable
@@ -28,8 +32,11 @@ from bench.processor import used, with_jvms
 from bench.report import write_between
 from bench.tables import Table
 from devstack.spark_apps import InProcessSpark
+from tideline.delta_io import files_of
 from tideline.documents import load
+from tideline.folding.arrow.folding import fold as fold_over_arrow
 from tideline.model.current import CurrentColumn, Deletes, Folding, FoldPlan, FoldRecord, Layout
+from tideline.model.head import KnownCommit
 from tideline.model.offsets import CoordinateRange
 from tideline.model.spark_job import BucketFiles, FoldJob, FoldResult, Output
 from tideline.table.written_files import Manifest
@@ -40,12 +47,12 @@ _CHANGES = 50_000
 _ROUNDS = 3
 _VALUES = 8
 """Columns of a row beside its key: as many numbers as texts."""
-_WAYS = ("fold", "MERGE of Spark", "merge of delta-rs")
+_WAYS = ("fold", "fold by Spark", "MERGE of Spark", "merge of delta-rs")
 
 
 @dataclass
 class Meter:
-    """Wall time, processor time of this process and its JVM, and the JVM's memory at its peak."""
+    """Wall time, processor time of a process and its JVM, and the memory of either at its peak."""
 
     seconds: float = 0.0
     processor: float = 0.0
@@ -58,16 +65,24 @@ class Fold:
     """A current table as the ledger would know it.
 
     Args:
+        execute: Folds.
         folder: Of the typed table and of the current one.
+        name: The current one's.
         buckets: How many.
     """
 
-    spark: SparkSession
+    execute: Callable[[FoldJob], FoldResult]
     folder: Path
+    name: str
     buckets: int
     head: Folding = field(default_factory=Folding)
     files: dict[int, list[str]] = field(default_factory=dict)
     count: int = 0
+
+    @property
+    def root(self) -> Path:
+        """Of the current table."""
+        return self.folder / self.name
 
     def fold(self, start: int, end: int) -> FoldResult:
         """Fold the typed rows at offsets; `end` is exclusive."""
@@ -92,7 +107,7 @@ class Fold:
             eras=(_ID,),
             order="offset",
             barrier=None,
-            table_uri=str(self.folder / "current"),
+            table_uri=str(self.root),
         )
         job = FoldJob(
             stream="orders",
@@ -106,39 +121,79 @@ class Fold:
             current=Output(plan.table_uri, folder, ("bucket",)),
             before=self.head.buckets,
         )
-        result = fold_changes.execute(self.spark, job)
+        result = self.execute(job)
         assert result.error is None, result.message
         self._commit(folder, result)
         record = FoldRecord(plan, buckets=result.left)
-        self.head = self.head.opened(record).closed(record, 1)
+        known = KnownCommit(self.count, 1, plan.plan_id, "run")
+        self.head = self.head.opened(record).closed(record, known)
         return result
 
     def _commit(self, folder: str, result: FoldResult) -> None:
-        root = self.folder / "current" / folder
+        root = self.root / folder
         manifest = load(Manifest, (root / "_files.json").read_bytes(), "the manifest")
         old = {b: self.files.pop(b, []) for b in result.touched}
         for file in manifest.files:
             bucket = int(file.split("/")[0].partition("=")[2])
             self.files.setdefault(bucket, []).append(f"{folder}/{file}")
         for path in (f for files in old.values() for f in files):
-            (self.folder / "current" / path).unlink()
+            (self.root / path).unlink()
+
+
+class Here:
+    """The fold over Arrow, in a process that does nothing else."""
+
+    def __init__(self) -> None:
+        self._process = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
+        self._process.submit(_ready).result()
+        self.meter = Meter()
+
+    def execute(self, job: FoldJob) -> FoldResult:
+        """Fold; `meter` tells what it took."""
+        result, self.meter = self._process.submit(_fold_here, job).result()
+        return result
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.shutdown()
+
+
+def _ready() -> None:
+    """The process has imported what it needs."""
+
+
+def _fold_here(job: FoldJob) -> tuple[FoldResult, Meter]:
+    root = Path(job.current.uri)
+    root.mkdir(exist_ok=True)
+    Path("/proc/self/clear_refs").write_text("5")
+    began, before = time.monotonic(), time.process_time()
+    result = fold_over_arrow(job, lambda uri: files_of(uri, {}))
+    meter = Meter(time.monotonic() - began, time.process_time() - before, _peak_mb(os.getpid()))
+    new = (root / job.current.folder).rglob("*.parquet")
+    meter.written_mb = sum(os.path.getsize(path) for path in new) / 1e6
+    return result, meter
 
 
 def folding(folder: Path, rows: int, buckets: int) -> Table:
     """Fold and merge the same changes, portion by portion."""
     spark = InProcessSpark(is_small=False)
     session = spark.session
-    fold = Fold(session, folder, buckets)
+    here = Here()
+    fold = Fold(here.execute, folder, "current", buckets)
+    beside = Fold(partial(fold_changes.execute, session), folder, "by-spark", buckets)
     table = Table(
         "folding",
         f"{rows:,} rows of {_VALUES + 1} columns, {buckets} buckets; {_CHANGES:,} changes a portion"
         " (a tenth new keys, a twentieth deletes), warm; the last of three portions of each kind."
-        " Wall and processor seconds; memory of Spark's JVM at its peak.",
-        ("changes", "way", "seconds", "processor s", "JVM MB", "written MB"),
+        " Wall and processor seconds; memory at its peak, of Spark's JVM or of the process that"
+        " folds.",
+        ("changes", "way", "seconds", "processor s", "MB", "written MB"),
     )
     _typed(session, folder, 0, session.range(rows).select(F.col("id").alias("k")))
-    first = _measured(folder / "current", lambda: fold.fold(0, rows))
-    _told(table, f"all {rows:,}, the first time", _WAYS[0], first)
+    fold.fold(0, rows)
+    _told(table, f"all {rows:,}, the first time", _WAYS[0], here.meter)
+    first = _measured(beside.root, lambda: beside.fold(0, rows))
+    _told(table, f"all {rows:,}, the first time", _WAYS[1], first)
     for name in ("spark", "rust"):
         made = session.read.parquet(str(folder / "typed" / "0")).select(*(n for n, _ in _columns()))
         made.repartition(8).write.format("delta").save(str(folder / name))
@@ -147,11 +202,14 @@ def folding(folder: Path, rows: int, buckets: int) -> Table:
         for number in range(_ROUNDS):
             keys = _keys(session, kind, rows, number, buckets)
             count = _typed(session, folder, offset, keys)
-            meters = _portion(session, fold, offset, count)
+            fold.fold(offset, offset + count)
+            meters = (here.meter, *_portion(session, beside, offset, count))
             offset += count
+            assert fold.head.buckets == beside.head.buckets, kind
         for way, meter in zip(_WAYS, meters, strict=True):
             _told(table, kind, way, meter)
     _compare(session, fold)
+    here.close()
     spark.stop()
     return table
 
@@ -180,7 +238,7 @@ def _portion(session: SparkSession, fold: Fold, offset: int, count: int) -> tupl
     copy = session.read.parquet(str(changes))
     copy.write.format("delta").save(str(changes.with_name(f"delta-{offset}")))
     return (
-        _measured(fold.folder / "current", lambda: fold.fold(offset, offset + count)),
+        _measured(fold.root, lambda: fold.fold(offset, offset + count)),
         _measured(fold.folder / "spark", by_spark),
         _measured(fold.folder / "rust", by_rust),
     )
@@ -273,7 +331,7 @@ def _told(table: Table, kind: str, way: str, meter: Meter) -> None:
 def _compare(session: SparkSession, fold: Fold) -> None:
     """All three tables have the same rows."""
     names = [n for n, _ in _columns()]
-    files = [str(fold.folder / "current" / f) for found in fold.files.values() for f in found]
+    files = [str(fold.root / f) for found in fold.files.values() for f in found]
     folded = session.read.parquet(*files).filter("NOT is_deleted").select(*names)
     for other in ("spark", "rust"):
         merged = session.read.format("delta").load(str(fold.folder / other)).select(*names)

@@ -30,8 +30,9 @@ def why_spark(run: RunContext, job: FoldJob) -> str | None:
 def fold_here(run: RunContext, job: FoldJob) -> FoldResult:
     """Fold in this process, in threads that have ended afterwards.
 
+    What was written is to be discarded where this raises; where that is `NotCovered`, Spark folds.
+
     Raises:
-        NotCovered: Spark has to fold; what was written is to be discarded.
         ServiceAway: A store is away, or a disk is full.
     """
     from tideline.folding.arrow.folding import fold

@@ -255,9 +255,7 @@ class LedgerLogs:
     def clean(self) -> None:
         """Delete files that were taken out a day ago, and what the log need not keep any more.
 
-        Raises:
-            DeltaError: The table cannot be read.
-            OSError: The store cannot be reached.
+        Errors of delta-rs and of the store pass through.
         """
         table = DeltaTable(self._uri, storage_options=self._options)
         table.vacuum(_KEEP_HOURS, dry_run=False, enforce_retention_duration=False)

@@ -58,7 +58,6 @@ def fold(job: FoldJob, stores: Stores) -> FoldResult:
 
     Raises:
         NotCovered: A file is none that this knows to read: Spark has to fold.
-        VerificationFailed: A data file is gone, or damaged.
         OSError: A store does not answer, or a disk is full.
     """
     with ExitStack() as ended:

@@ -27,9 +27,6 @@ def key_texts(columns: Sequence[pa.Array], kinds: Sequence[object]) -> pa.Array:
     Args:
         columns: Those of the key, in its order.
         kinds: Their types, as Delta and Spark write them in JSON.
-
-    Raises:
-        NotCovered: Of a type or a value Spark's text is not known.
     """
     quoted = []
     for column, kind in zip(columns, kinds, strict=True):
