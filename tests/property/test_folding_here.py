@@ -102,6 +102,13 @@ def job_of(folds):
     return jobs[0]
 
 
+def no_texts(count):
+    """Texts whose bytes are no UTF-8, in order."""
+    data = b"".join(bytes([0xC8, n]) for n in range(count))
+    ends = pa.array(range(0, 2 * count + 1, 2), pa.int32()).buffers()[1]
+    return pa.Array.from_buffers(pa.string(), count, [None, ends, pa.py_buffer(data)])
+
+
 def stores(uri):
     return files_of(uri, {})
 
@@ -114,8 +121,14 @@ def stores(uri):
         lambda rows: rows.set_column(2, "w", rows["w"].cast(pa.string())),
         lambda rows: rows.set_column(3, "topic_id", pa.array(["another"] * 20)),
         lambda rows: rows.set_column(9, "is_deleted", pa.nulls(20, pa.bool_())),
+        lambda rows: rows.set_column(0, "k", pa.array([None, *rows["k"].to_pylist()[1:]])),
+        lambda rows: rows.drop(["k"]),
+        lambda rows: rows.set_column(0, "k", no_texts(20)),
     ],
-    ids=["in another order", "a key twice", "another type", "another topic", "a null"],
+    ids=[
+        *("in another order", "a key twice", "another type", "another topic", "a null"),
+        *("a key that is null", "no keys", "keys that are no UTF-8"),
+    ],
 )
 def test_a_file_of_others_is_left_to_spark(standing, change_of):
     """Spark says what is wrong with it, or reads it."""
@@ -125,13 +138,45 @@ def test_a_file_of_others_is_left_to_spark(standing, change_of):
         folding.fold(job, stores)
 
 
-@pytest.mark.parametrize("kind", ["gone", "cut off"])
+@pytest.mark.parametrize(
+    "change_of",
+    [
+        lambda rows: rows.set_column(0, "topic_id", pa.array([None, "other", *[ID] * 19])),
+        lambda rows: rows.drop(["topic_id"]),
+        lambda rows: rows.set_column(rows.schema.names.index("k"), "k", no_texts(21)),
+    ],
+    ids=["a topic id that is null", "no topic ids", "keys that are no UTF-8"],
+)
+def test_typed_rows_of_others_are_left_to_spark(standing, change_of):
+    job = job_of(standing)
+    file = standing.folder / "typed" / job.typed_files[0]
+    rows = pq.ParquetFile(file).read()
+    assert rows.schema.names[0] == "topic_id"
+    pq.write_table(change_of(rows), file)
+    with pytest.raises(NotCovered):
+        folding.fold(job, stores)
+
+
+def damage(file, kind):
+    """Spoil a data file."""
+    if kind == "gone":
+        file.unlink()
+        return
+    data, first = bytearray(file.read_bytes()), pq.ParquetFile(file).metadata.row_group(0).column(0)
+    end = first.data_page_offset + first.total_compressed_size
+    if kind == "other bytes":
+        data[end - 12 : end] = bytes(12)
+    file.write_bytes(data[:-9] if kind == "cut off" else data)
+
+
+@pytest.mark.parametrize("kind", ["gone", "cut off", "other bytes"])
 def test_a_file_that_is_damaged_is_named(standing, kind):
     job = job_of(standing)
-    file = rewritten(standing, lambda rows: rows)
-    file.unlink() if kind == "gone" else file.write_bytes(file.read_bytes()[:-9])
+    (path,) = standing.files[0]
+    file = standing.folder / "current" / path
+    damage(file, kind)
     with pytest.raises(VerificationFailed, match=file.name):
-        folding.fold(job, stores)
+        fold_here(SimpleNamespace(stores=stores), job)
 
 
 def test_a_value_that_others_have_changed_is_found(standing):

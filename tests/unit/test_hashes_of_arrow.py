@@ -237,3 +237,11 @@ def test_another_type_in_a_file_is_spark_s():
 def test_a_type_that_is_not_known_is_spark_s():
     with pytest.raises(NotCovered):
         arrow_type("variant")
+
+
+def test_keys_that_python_has_no_times_for_are_compared():
+    """Spark has written them: of two columns, one is a time behind the year 9999."""
+    times = pa.array([None, 0, 253_402_300_800_000_000], pa.timestamp("us", "UTC"))
+    days = pa.array([0, 1, 2_932_897], pa.date32())
+    keys = comparable([times, days])
+    assert (keys[1:] > keys[:-1]).all()

@@ -73,6 +73,10 @@ def _in_calendar(column: pa.Array, numbers: pa.Array, day: int) -> pa.Array:
 
 
 def _escaped(column: pa.Array) -> pa.Array:
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid as error:  # Spark's texts have other characters in their place
+        raise NotCovered("a key that is no UTF-8") from error
     special = pc.fill_null(pc.match_substring_regex(column, _SPECIAL), False)
     if not pc.any(special).as_py():
         return column
@@ -107,10 +111,18 @@ def comparable(columns: Sequence[pa.Array]) -> np.ndarray:
 
     Args:
         columns: Those of the key, in its order.
+
+    Raises:
+        NotCovered: A key is null, or no UTF-8.
     """
+    if len(columns) == 1 and columns[0].null_count:
+        raise NotCovered("a row without a key")
     if len(columns) == 1 and (numbers := whole_numbers(columns[0])) is not None:
-        return numbers  # a key of one column is never null
-    listed = [column.to_pylist() for column in columns]
+        return numbers
+    try:
+        listed = [_whole(column).to_pylist() for column in columns]
+    except UnicodeDecodeError as error:
+        raise NotCovered("a key that is no UTF-8") from error
     if len(listed) == 1:
         return np.fromiter(listed[0], object, len(listed[0]))
     flagged = ([(v is not None, v if v is not None else 0) for v in values] for values in listed)
@@ -119,16 +131,19 @@ def comparable(columns: Sequence[pa.Array]) -> np.ndarray:
 
 def whole_numbers(column: pa.Array) -> np.ndarray | None:
     """Values without nulls as 64-bit integers that have their order; None for other types."""
-    kind = column.type
-    if pa.types.is_boolean(kind):
-        column = column.cast(pa.int8())
-    elif pa.types.is_date32(kind):
-        column = column.cast(pa.int32())
-    elif pa.types.is_timestamp(kind):
-        column = column.cast(pa.int64())
-    elif not pa.types.is_integer(kind):
+    whole = _whole(column)
+    if not pa.types.is_integer(whole.type):
         return None
-    return np.asarray(column).astype(np.int64, copy=False)
+    return np.asarray(whole).astype(np.int64, copy=False)
+
+
+def _whole(column: pa.Array) -> pa.Array:
+    """Booleans, dates and times as whole numbers: Python has none of the year 10000."""
+    if pa.types.is_boolean(column.type):
+        return column.cast(pa.int8())
+    if pa.types.is_date32(column.type):
+        return column.cast(pa.int32())
+    return column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
 
 
 def ranked(*parts: pa.Array) -> list[np.ndarray]:

@@ -234,10 +234,34 @@ def read_rows(
                     found = _with_named(batch, named, schema)
                     found = _known(found, topics) if has_others else found
                     yield _shaped(found, path, schema, topics)
+    except KeyError as error:  # a name that is not there, or there twice
+        raise NotCovered(f"columns of {path}: {error}") from error
     except FileNotFoundError as error:
         raise _damaged(path, "it is gone") from error
     except pa.ArrowInvalid as error:
         raise _damaged(path, str(error)) from error
+    except OSError as error:
+        if _is_spoiled(store, path):
+            raise _damaged(path, str(error)) from error
+        raise
+
+
+def _is_spoiled(store: FileSystem, path: str) -> bool:
+    """Whether a file's bytes come, and are none of Parquet's; else its store does not answer."""
+    try:
+        with store.open_input_stream(path) as source:
+            while source.read(_READ_BYTES):
+                pass
+    except OSError:
+        return False
+    try:
+        with store.open_input_file(path) as source:
+            parquet = pq.ParquetFile(source, pre_buffer=False, buffer_size=_READ_BYTES)
+            for _ in parquet.iter_batches(1024, use_threads=False):
+                pass
+    except (OSError, pa.ArrowInvalid):
+        return True
+    return False
 
 
 def _damaged(path: str, why: str) -> VerificationFailed:
@@ -273,6 +297,8 @@ def _with_named(
 def _known(batch: pa.RecordBatch, topics: pa.Array) -> pa.RecordBatch:
     """The rows of topic ids that are known."""
     column = batch.column(TOPIC_ID)
+    if column.null_count:
+        raise NotCovered("a row without a topic id")
     if not pa.types.is_dictionary(column.type):
         column = column.cast(pa.string()).dictionary_encode()
     is_known = np.asarray(pc.is_in(column.dictionary.cast(pa.string()), value_set=topics))
