@@ -179,6 +179,19 @@ def test_a_file_that_is_damaged_is_named(standing, kind):
         fold_here(SimpleNamespace(stores=stores), job)
 
 
+def test_long_values_that_a_file_has_once_fill_no_memory(tmp_path):
+    """Spark writes them with a dictionary: the file says nothing of their size in memory."""
+    values = pa.array(["x" * 20_000, "y" * 20_000]).take(pa.array([0, 1] * 2500))
+    rows = pa.table({"topic_id": [ID] * 5000, "v": values})
+    pq.write_table(rows, tmp_path / "rows.parquet")
+    columns = {"topic_id": pa.dictionary(pa.int32(), pa.string()), "v": pa.string()}
+    store = stores(str(tmp_path))
+    found = rows_module.read_rows(store, "rows.parquet", pa.schema(columns), pa.array([ID]))
+    sizes = [(len(batch), batch.nbytes) for batch in found]
+    assert sum(count for count, _ in sizes) == 5000
+    assert max(size for _, size in sizes) < 32 * 1024 * 1024
+
+
 def test_a_value_that_others_have_changed_is_found(standing):
     """What stood there is told; nothing counts as written."""
     job = job_of(standing)

@@ -29,6 +29,8 @@ _BITS = 60
 """Columns whose nulls one number tells."""
 _MOST_ROWS, _BATCH_BYTES, _READ_BYTES = 65_536, 16 * 1024 * 1024, 1024 * 1024
 """Of a batch that is read; and how much of a column is fetched at a time."""
+_FEW_ROWS = 1024
+"""So many are read at a time where a file's size does not tell how large they are."""
 _PLAIN: dict[str, pa.DataType] = {
     "string": pa.string(),
     "binary": pa.binary(),
@@ -227,13 +229,21 @@ def read_rows(
                 each = max(1, group.total_byte_size // max(1, group.num_rows))
                 size = max(1, min(_MOST_ROWS, _BATCH_BYTES // each))
                 there = [n for n in stored if n in parquet.schema_arrow.names]
+                few = min(size, _FEW_ROWS) if _may_repeat(group, there) else size
                 batches = parquet.iter_batches(
-                    size, row_groups=[number], columns=there, use_threads=False
+                    few, row_groups=[number], columns=there, use_threads=False
                 )
+                held, count = list[pa.RecordBatch](), 0
                 for batch in batches:
                     found = _with_named(batch, named, schema)
                     found = _known(found, topics) if has_others else found
-                    yield _shaped(found, path, schema, topics)
+                    held.append(_shaped(found, path, schema, topics))
+                    count += len(batch)
+                    if count >= size or sum(b.nbytes for b in held) >= _BATCH_BYTES:
+                        yield _one_of(held)
+                        held, count = [], 0
+                if held:
+                    yield _one_of(held)
     except KeyError as error:  # a name that is not there, or there twice
         raise NotCovered(f"columns of {path}: {error}") from error
     except FileNotFoundError as error:
@@ -244,6 +254,20 @@ def read_rows(
         if _is_spoiled(store, path):
             raise _damaged(path, str(error)) from error
         raise
+
+
+def _may_repeat(group: pq.RowGroupMetaData, names: Sequence[str]) -> bool:
+    """Whether values of any length stand once in a file, and in memory once for each row."""
+    columns = (group.column(n) for n in range(group.num_columns))
+    return any(
+        c.physical_type == "BYTE_ARRAY" and c.has_dictionary_page
+        for c in columns
+        if (name := c.path_in_schema.split(".")[0]) in names and name != TOPIC_ID
+    )
+
+
+def _one_of(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
 def _is_spoiled(store: FileSystem, path: str) -> bool:
