@@ -100,7 +100,13 @@ def _first_failure(root: Path, tests: list[str]) -> str | None:
     """The first test that fails, None if all pass; anything else proves nothing."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-m", "", "-p", "no:cacheprovider"]
     done = subprocess.run(
-        [*command, *tests], cwd=root, capture_output=True, text=True, timeout=900, check=False
+        [*command, *tests],
+        cwd=root,
+        env=os.environ | {"TIDELINE_TEST_FOLD": "both"},
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
     )
     if done.returncode == 0:
         return None

@@ -144,8 +144,12 @@ def test_a_file_of_others_is_left_to_spark(standing, change_of):
         lambda rows: rows.set_column(0, "topic_id", pa.array([None, "other", *[ID] * 19])),
         lambda rows: rows.drop(["topic_id"]),
         lambda rows: rows.set_column(rows.schema.names.index("k"), "k", no_texts(21)),
+        lambda rows: rows.rename_columns({"w": "W"}),
     ],
-    ids=["a topic id that is null", "no topic ids", "keys that are no UTF-8"],
+    ids=[
+        *("a topic id that is null", "no topic ids", "keys that are no UTF-8"),
+        "a name in another case",
+    ],
 )
 def test_typed_rows_of_others_are_left_to_spark(standing, change_of):
     job = job_of(standing)

@@ -16,7 +16,10 @@ from tideline.model.offsets import PartitionIdentity
 
 @pytest.fixture
 def folds(spark, tmp_path):
-    return Folds(spark.session, tmp_path)
+    """Over Arrow; in the slow suite by Spark as well, and both have to come to the same."""
+    found = Folds(spark.session, tmp_path)
+    found.ways.by = os.environ.get("TIDELINE_TEST_FOLD", "kernel")
+    return found
 
 
 def holds(folds):

@@ -116,7 +116,9 @@ def test_a_key_has_one_bucket(spark, tmp_path):
         assert buckets(shape, here).tolist() == expected, key
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize(
+    "seed", [0, 1, *(pytest.param(n, marks=pytest.mark.slow) for n in range(2, 8))]
+)
 def test_what_is_folded_here_is_what_spark_folds(spark, tmp_path, seed):
     """Rows, sums, refusals and what is to be rebuilt: each fold is done in both ways."""
     order = "sequence" if seed % 4 == 3 else "offset"

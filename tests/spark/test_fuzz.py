@@ -7,7 +7,7 @@ import pytest
 from tests.fuzz.histories import History, make_history
 from tests.fuzz.play import play
 
-SEEDS = [("plain", 2), ("keys", 1)]
+SEEDS = [pytest.param("plain", 2, marks=pytest.mark.slow), ("keys", 1)]
 
 
 @pytest.mark.parametrize(("profile", "seed"), SEEDS, ids=lambda value: str(value))

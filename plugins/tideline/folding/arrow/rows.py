@@ -224,6 +224,7 @@ def read_rows(
             )
             named = _named(path, schema.names)
             stored = [n for n in schema.names if n not in named]
+            _refuse_other_cases(path, stored, parquet.schema_arrow.names)
             for number in range(parquet.num_row_groups):
                 group = parquet.metadata.row_group(number)
                 each = max(1, group.total_byte_size // max(1, group.num_rows))
@@ -254,6 +255,17 @@ def read_rows(
         if _is_spoiled(store, path):
             raise _damaged(path, str(error)) from error
         raise
+
+
+def _refuse_other_cases(path: str, names: Sequence[str], there: Sequence[str]) -> None:
+    """Make sure that a column which is not there does not stand there in another case.
+
+    Spark finds it then: to Spark, cases of names are alike.
+    """
+    lower = {name.lower() for name in there}
+    for name in {*names} - {*there}:
+        if name.lower() in lower:
+            raise NotCovered(f"column {name} of {path} is written in another case")
 
 
 def _may_repeat(group: pq.RowGroupMetaData, names: Sequence[str]) -> bool:
