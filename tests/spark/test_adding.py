@@ -29,7 +29,7 @@ def stream(harness):
     [
         pytest.param(["topic_id"], marks=pytest.mark.slow),
         pytest.param([], marks=pytest.mark.slow),
-        ["topic", "partition"],
+        pytest.param(["topic", "partition"], marks=pytest.mark.slow),
         pytest.param(["generation"], marks=pytest.mark.slow),
     ],
 )

@@ -294,6 +294,7 @@ def written(folder, name, schema, topic="orders"):
     return path
 
 
+@pytest.mark.slow  # half a minute beside other parts
 def test_validate_knows_what_spark_refuses(tmp_path):
     """Columns where a schema file names them; else the grammar; of a fleet, the template's line."""
     (tmp_path / "v1.avsc").write_text(json.dumps(V1))
@@ -318,6 +319,7 @@ def test_validate_knows_what_spark_refuses(tmp_path):
     assert "`idd` cannot be resolved. Did you mean one of the following? [`id`" in lines[0]
 
 
+@pytest.mark.slow  # half a minute beside other parts
 def test_validate_online_asks_registry_and_brokers(typed, tmp_path):
     """Columns of before are known as well; a topic that is not there is named."""
     at = typed()

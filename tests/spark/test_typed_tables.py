@@ -61,6 +61,7 @@ def test_records_of_two_schemas_become_typed_rows(typed):
     assert is_clean(at.harness, at.stream)
 
 
+@pytest.mark.slow  # half a minute beside other parts
 def test_what_was_decoded_by_other_rules_is_made_anew_and_counted(typed):
     """In passes of four offsets; an older version's rule is played by the stream's own function."""
     at = typed(transform="tests.worlds.own_transforms:doubled")
@@ -218,6 +219,7 @@ def test_dropped_tombstones_in_a_table_by_days(typed):
     assert audit.typed.dropped == 1
 
 
+@pytest.mark.slow  # half a minute beside other parts
 def test_a_table_by_days_is_compacted(typed):
     """By ours and by Spark's OPTIMIZE, day by day; a cleared run and an audit find every row."""
     when = {"type": "long", "logicalType": "timestamp-millis"}
