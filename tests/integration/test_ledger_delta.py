@@ -1,5 +1,6 @@
 """What only the ledger in a Delta table does."""
 
+import itertools
 import json
 import threading
 from pathlib import Path
@@ -9,10 +10,11 @@ from deltalake import DeltaTable
 
 from tideline import delta_log
 from tideline.errors import BadInput, CommitConflict, ServiceAway, UnreadableDocument
-from tideline.ledger import delta_files, delta_store
+from tideline.ledger import delta_files, delta_logs, delta_store
 from tideline.ledger.delta_store import DeltaLedgerStore
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.port import HistoryEntry
+from tideline.store.settings import ROLE
 
 
 def test_an_address_that_cannot_be_created_is_bad_input(tmp_path):
@@ -111,6 +113,27 @@ def test_a_store_in_trouble_is_away(tmp_path):
         file.unlink()
     with pytest.raises(ServiceAway, match="ledger"):
         Ledger(DeltaLedgerStore(str(tmp_path / "ledger")), "s").read()
+
+
+@pytest.mark.parametrize("asked", [1, 2], ids=["before the commit", "whether it was one"])
+def test_a_store_that_goes_while_delta_rs_commits_is_away(tmp_path, monkeypatch, asked):
+    """The log is asked what stands there, and where an answer was lost, what was committed."""
+    store = DeltaLedgerStore(str(tmp_path), {ROLE: "any"})
+    store.commit(store.read(), put={"control": "{}"})
+    known, read, count = store.read(), delta_logs.read_commit, itertools.count(1)
+
+    def goes(*arguments):
+        if next(count) >= asked:
+            raise OSError("the disk is gone")
+        return read(*arguments)
+
+    def lost(*_, **of):
+        raise OSError("no answer")
+
+    monkeypatch.setattr(delta_logs, "read_commit", goes)
+    monkeypatch.setattr(DeltaTable, "create_write_transaction", lost)
+    with pytest.raises(ServiceAway):
+        store.commit(known, put={"control": "{}"})
 
 
 def test_a_ledger_that_was_there_is_away_and_is_not_begun_anew(tmp_path):

@@ -178,12 +178,12 @@ class LedgerLogs:
 
     def _newest_by_delta_rs(self) -> View | None:
         table, self._table = self._table, None  # nobody knows its state after an error
+        view = None if table is None else _view_of(table)
         try:
-            if table is not None:
-                before = _view_of(table)
+            if table is not None and view is not None:
                 table.update_incremental()
-                if table.version() != before.version and not self._stands(before):
-                    table = None
+                if table.version() != view.version:
+                    table, view = (table if self._stands(view) else None), None
             if table is None:
                 table = DeltaTable(self._uri, storage_options=self._options)
         except delta_errors.TableNotFoundError:
@@ -192,7 +192,7 @@ class LedgerLogs:
         except (delta_errors.DeltaError, OSError) as error:
             raise self.files.failure(error) from error
         self._table = table
-        return _view_of(table)
+        return view or _view_of(table)
 
     def _stands(self, view: View) -> bool:
         """Whether the log still has, at a view's version, the commit that the view was read from.
@@ -206,43 +206,43 @@ class LedgerLogs:
     def _commit_by_delta_rs(
         self, view: View, actions: Sequence[AddAction | RemoveAction], app_id: str
     ) -> None:
+        with self._lock:
+            if self._table is None or self._table.version() < view.version:
+                self._newest_by_delta_rs()
+            table, self._table = self._table, None  # nobody knows its state after an error
+            try:
+                is_there = table is not None and table.version() == view.version
+                if table is None or not (is_there and self._stands(view)):
+                    raise CommitConflict(
+                        f"{self._uri}: the ledger is no longer at version {view.version}"
+                    )
+                self._write(table, actions, app_id)
+            except delta_errors.CommitFailedError as error:
+                raise CommitConflict(f"{self._uri}: another writer was first: {error}") from error
+            except (delta_errors.DeltaError, OSError) as error:
+                raise self.files.failure(error) from error
+            self._table = table
+
+    def _write(
+        self, table: DeltaTable, actions: Sequence[AddAction | RemoveAction], app_id: str
+    ) -> None:
         """Each commit has an id: where the store's answer is lost, the log tells if it was a yes.
 
         Of two commits from one version with the same app id, delta-rs refuses the second.
         """
-        commit_id = uuid.uuid4().hex
+        base, commit_id = table.version(), uuid.uuid4().hex
         properties = CommitProperties(
-            app_transactions=[Transaction(app_id, view.version + 1)],
+            app_transactions=[Transaction(app_id, base + 1)],
             custom_metadata={"tideline": "ledger", COMMIT_ID: commit_id},
         )
-        with self._lock:
-            if self._table is None or self._table.version() < view.version:
-                self._newest_by_delta_rs()
-            table = self._table
-            try:
-                is_there = table is not None and table.version() == view.version
-                if table is None or not (is_there and self._stands(view)):
-                    self._table = None
-                    raise CommitConflict(
-                        f"{self._uri}: the ledger is no longer at version {view.version}"
-                    )
-                table.create_write_transaction(
-                    list(actions),
-                    "append",
-                    SCHEMA,
-                    partition_by=["slot"],
-                    commit_properties=properties,
-                )
-            except (delta_errors.DeltaError, OSError) as error:
-                self._table = None
-                if self._is_committed(commit_id, view.version):
-                    log.info("ledger %s: only the answer to a commit was lost", self._uri)
-                elif isinstance(error, delta_errors.CommitFailedError):
-                    raise CommitConflict(
-                        f"{self._uri}: another writer was first: {error}"
-                    ) from error
-                else:
-                    raise self.files.failure(error) from error
+        try:
+            table.create_write_transaction(
+                list(actions), "append", SCHEMA, partition_by=["slot"], commit_properties=properties
+            )
+        except (delta_errors.DeltaError, OSError):
+            if not self._is_committed(commit_id, base):
+                raise
+            log.info("ledger %s: only the answer to a commit was lost", self._uri)
 
     def _is_committed(self, commit_id: str, after_version: int) -> bool:
         version = after_version + 1
