@@ -26,7 +26,7 @@ from arro3.core import Array, DataType, Schema, Table
 from deltalake import CommitProperties
 from deltalake.fs import DeltaStorageHandler
 from deltalake.fs._base_handler import BaseDeltaStorageHandler
-from pyarrow.fs import FileInfo, FileSelector, PyFileSystem
+from pyarrow.fs import FileInfo, FileSelector, FileSystem, PyFileSystem
 
 from tideline.store.files import handler_of
 
@@ -37,6 +37,8 @@ _OF_PYTHON = tuple(
     (at.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
     for at in (datetime.min + _DAY, datetime.max - _DAY)
 )
+_PART_ROWS, _PART_BYTES = 1024, 1024 * 1024
+"""So much of a file is read at a time to find out whether it is whole."""
 _AS_WRITTEN = {"compression": "zstd", "row_group_size": 1000}
 SMALL_BYTES = 256 * 1024
 """A file of so many is read as a whole, by one request."""
@@ -160,11 +162,28 @@ def _may_hold(parquet: pq.ParquetFile, group: int, holding: Mapping[str, Sequenc
     return True
 
 
-def read_bytes(table: Addressed | str, path: str, options: Mapping[str, str]) -> bytes:
-    """A data file as it is, to tell a damaged one from a store that is away."""
-    with _store(table, options).open_input_file(unquote(path)) as file:
-        data: bytes = file.read()
-    return data
+def is_damaged(store: FileSystem, path: str) -> bool:
+    """Whether a data file's bytes come, and are none of Parquet's; else its store is away.
+
+    Parquet's reader says of both that they are errors of a file (`OSError`).
+
+    Args:
+        path: Not URL-encoded.
+    """
+    try:
+        with store.open_input_stream(path) as source:
+            while source.read(_PART_BYTES):
+                pass
+    except OSError:
+        return False
+    try:
+        with store.open_input_file(path) as source:
+            parquet = pq.ParquetFile(source, pre_buffer=False, buffer_size=_PART_BYTES)
+            for _ in parquet.iter_batches(_PART_ROWS, use_threads=False):
+                pass
+    except (OSError, pa.ArrowInvalid):
+        return True
+    return False
 
 
 def parquet_bytes(rows: pa.Table) -> bytes:

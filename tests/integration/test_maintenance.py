@@ -13,6 +13,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from tests.integration.aging import age
 from tests.worlds.build import ID, plan, planned
+from tests.worlds.damage import spoil_page
 from tests.worlds.lake import Lake, rows
 from tideline.delta_log import DeltaLog
 from tideline.errors import (
@@ -259,6 +260,9 @@ def test_a_file_that_is_not_what_the_log_says_is_not_merged(lake):
     lake.replace_file(rows(0, 90))
     before = files(lake)
     with pytest.raises(VerificationFailed, match="holds 90 rows, the log says 100"):
+        maintain(lake)
+    spoil_page(lake.file())
+    with pytest.raises(VerificationFailed, match="cannot be merged"):
         maintain(lake)
     lake.file().write_bytes(b"damaged")
     with pytest.raises(VerificationFailed, match="cannot be merged"):

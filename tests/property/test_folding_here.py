@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.worlds.build import ID, OTHER_ID
+from tests.worlds.damage import spoil_page
 from tests.worlds.fold_histories import portions, records
 from tests.worlds.folds import SEQUENCE, Folds, at, change, same
 from tideline.delta_io import files_of
@@ -165,12 +166,10 @@ def damage(file, kind):
     """Spoil a data file."""
     if kind == "gone":
         file.unlink()
-        return
-    data, first = bytearray(file.read_bytes()), pq.ParquetFile(file).metadata.row_group(0).column(0)
-    end = first.data_page_offset + first.total_compressed_size
-    if kind == "other bytes":
-        data[end - 12 : end] = bytes(12)
-    file.write_bytes(data[:-9] if kind == "cut off" else data)
+    elif kind == "cut off":
+        file.write_bytes(file.read_bytes()[:-9])
+    else:
+        spoil_page(file)
 
 
 @pytest.mark.parametrize("kind", ["gone", "cut off", "other bytes"])

@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from tests.worlds.build import ID, OTHER_ID
+from tests.worlds.fold_plans import fold_plan
 from tideline.folding.rules import (
     Due,
     buckets_of_day,
@@ -28,7 +29,6 @@ from tideline.model.current import (
     Deletes,
     Floor,
     Folding,
-    FoldPlan,
     FoldRecord,
     Layout,
     Refusal,
@@ -318,28 +318,8 @@ def test_a_compacted_topic_that_is_read_late(age, began, found):
 )
 def test_a_sweep_heals_losses_of_before_its_snapshot(lost, is_healed):
     """A loss may be accepted after the plan was frozen, and before it is closed."""
-    plan = FoldPlan(
-        plan_id="p",
-        run_id="sweeps",
-        frozen_at=NOON,
-        typed_table_id="t",
-        typed_version=1,
-        ranges=(),
-        again=(),
-        covered=(),
-        is_anew=False,
-        layout=Layout(("k",), 2),
-        columns=(),
-        has_unavailable=False,
-        has_truncates=True,
-        deletes=Deletes(tombstones=True),
-        eras=ORDER.ids,
-        order="offset",
-        barrier=None,
-        table_uri="/x",
-        floors=(Floor(ID, 0, 0, 50),),
-        is_sweep=True,
-    )
+    floors = (Floor(ID, 0, 0, 50),)
+    plan = fold_plan(has_truncates=True, eras=ORDER.ids, floors=floors, is_sweep=True)
     done = FoldRecord(plan, closed_at=NOON)
     head = Head(accepted_loss=Places.of([lost]))
     open_now = Folding(open=done)

@@ -6,10 +6,10 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from tests.worlds.build import ID
+from tests.worlds.fold_plans import fold_plan
 from tests.worlds.folds import AT, COLUMNS, TYPED, at, change
 from tideline.folding.views import DIALECTS, Query
-from tideline.model.current import SUMS, Deletes, FoldPlan, Layout
+from tideline.model.current import Deletes
 from tideline.model.places import NOWHERE
 
 NOTHING = pa.schema(
@@ -20,26 +20,13 @@ NOTHING = pa.schema(
 @pytest.fixture
 def view():
     """The rows of a view, by key: two texts and when it holds."""
-    plan = FoldPlan(
-        plan_id="p",
-        run_id="run",
-        frozen_at=AT,
-        typed_table_id="typed",
-        typed_version=1,
-        ranges=(),
-        again=(),
+    plan = fold_plan(
         covered=(at(0, 9),),
-        is_anew=False,
-        barrier=None,
-        table_uri="current",
-        layout=Layout(("k",), 3),
         columns=COLUMNS,
         has_unavailable=True,
         has_truncates=True,
         deletes=Deletes(tombstones=True, column="op", equals="d"),
-        eras=(ID,),
         order="time",
-        sums=SUMS,
     )
 
     def rows(*changes, is_history=False):

@@ -1,13 +1,14 @@
 """Plans of folds by the types of their columns, and values of keys with their texts."""
 
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
 from tests.worlds.build import ID
-from tests.worlds.folds import AT
 from tideline.folding.rules import columns_of
 from tideline.model.current import SUMS, Deletes, FoldPlan, Layout
 
+AT = datetime(2026, 1, 1, tzinfo=UTC)
 KEYS = {
     "decimal(38,10)": {
         Decimal(0): "0.0000000000",
@@ -39,27 +40,35 @@ STRUCTS = {"type": "array", "elementType": STRUCT, "containsNull": True}
 NESTED = {"one": TEXTS, "two": TEXTS, "deep": LISTS, "pairs": PAIRS, "row": STRUCT, "rows": STRUCTS}
 
 
+_BLANK = FoldPlan(
+    plan_id="p",
+    run_id="run",
+    frozen_at=AT,
+    typed_table_id="typed",
+    typed_version=1,
+    ranges=(),
+    again=(),
+    covered=(),
+    is_anew=False,
+    layout=Layout(("k",), 3),
+    columns=(),
+    has_unavailable=False,
+    has_truncates=False,
+    deletes=Deletes(tombstones=True),
+    eras=(ID,),
+    order="offset",
+    barrier=None,
+    table_uri="current",
+    sums=SUMS,
+)
+
+
+def fold_plan(**facts):
+    """A plan of no changes, but for these facts."""
+    return replace(_BLANK, **facts)
+
+
 def plan_of(key, sums=SUMS, **types):
     """A plan with a key and columns of these types."""
-    typed = [{"name": n, "type": t} for n, t in types.items()]
-    return FoldPlan(
-        plan_id="p",
-        run_id="r",
-        frozen_at=AT,
-        typed_table_id="t",
-        typed_version=1,
-        ranges=(),
-        again=(),
-        covered=(),
-        is_anew=False,
-        layout=Layout(key, 16),
-        columns=columns_of(typed, key, (), ()),
-        has_unavailable=True,
-        has_truncates=False,
-        deletes=Deletes(tombstones=True),
-        eras=(ID,),
-        order="offset",
-        barrier=None,
-        table_uri="",
-        sums=sums,
-    )
+    columns = columns_of([{"name": n, "type": t} for n, t in types.items()], key, (), ())
+    return fold_plan(layout=Layout(key, 16), columns=columns, has_unavailable=True, sums=sums)

@@ -4,13 +4,14 @@ import json
 import shutil
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests.worlds.build import ID
+from tests.worlds.fold_plans import AT, fold_plan
 from tests.worlds.rows import LOG
 from tideline.delta_io import files_of
 from tideline.documents import load
@@ -23,7 +24,6 @@ from tideline.model.current import (
     CurrentColumn,
     Deletes,
     Folding,
-    FoldPlan,
     FoldRecord,
     Layout,
 )
@@ -40,7 +40,6 @@ from tideline.model.places import Places
 from tideline.model.spark_job import BucketFiles, FoldJob, Output
 from tideline.table.written_files import Manifest
 
-AT = datetime(2026, 1, 1, tzinfo=UTC)
 TYPED = pa.schema(
     [
         *LOG,
@@ -197,12 +196,8 @@ class Folds:
         drops = () if is_anew else self.head.drops
         if not self.keeps:
             drops = drops_of(self.head, self.plan["order"], is_anew=is_anew)
-        plan = FoldPlan(
+        plan = fold_plan(
             plan_id=f"p{self.folds}",
-            run_id="run",
-            frozen_at=AT,
-            typed_table_id="typed",
-            typed_version=1,
             ranges=tuple(pieces(covered)) if is_anew else tuple(ranges),
             again=tuple(again),
             covered=tuple(pieces(covered)),

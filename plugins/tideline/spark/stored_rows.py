@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from tideline.table.schema import NO_VALUE
+from tideline.table.schema import partition_in
 
 _ADDRESS = "_tideline_address"
 _MICROSECONDS = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
@@ -62,9 +62,7 @@ def _with_named(
 
 def _named(path: str, columns: Sequence[str]) -> dict[str, str | None]:
     """The partition columns of a file, by the names of its folders."""
-    folders = (part.partition("=") for part in path.split("/")[:-1] if "=" in part)
-    found = ((name, value) for name, _, value in folders if name in columns)
-    return {name: None if value == NO_VALUE else unquote(value) for name, value in found}
+    return {name: value for name, value in partition_in(path).items() if name in columns}
 
 
 def _literal(path: str) -> str:

@@ -20,7 +20,7 @@ from deltalake import CommitProperties
 from deltalake import exceptions as delta_errors
 from pyarrow.fs import PyFileSystem
 
-from tideline.delta_io import discard_folder, files_of, read_bytes
+from tideline.delta_io import discard_folder, files_of, is_damaged
 from tideline.errors import (
     BadInput,
     CommitConflict,
@@ -408,8 +408,9 @@ class TargetTable:
             except (pa.ArrowInvalid, FileNotFoundError) as error:
                 why = "it is gone" if isinstance(error, FileNotFoundError) else str(error)
             except OSError as error:
+                if not is_damaged(files_of(table, self._options), unquote(file.path)):
+                    raise
                 why = str(error)
-                read_bytes(table, file.path, self._options)  # if that works, it is not the store
         why = told(why, 200)
         raise VerificationFailed(
             f"table {self.uri}: data file {file.path} cannot be read: {why}. No position has moved."

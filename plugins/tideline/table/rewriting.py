@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from pyarrow import NativeFile
 from pyarrow.fs import PyFileSystem
 
-from tideline.delta_io import plain_schema
+from tideline.delta_io import is_damaged, plain_schema
 from tideline.errors import VerificationFailed
 from tideline.model.maintenance import FileMerge, TableFile
 from tideline.table.arrays import by_identity
@@ -124,6 +124,10 @@ def _rows(
                     yield _shaped(batch, schema)
         except pa.ArrowInvalid as error:
             raise _damaged(table, file, str(error)) from error
+        except OSError as error:
+            if is_damaged(store, unquote(file.path)):
+                raise _damaged(table, file, str(error)) from error
+            raise
         if file.rows is not None and rows != file.rows:
             raise _damaged(table, file, f"it holds {rows} rows, the log says {file.rows}")
 

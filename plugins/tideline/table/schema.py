@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import unquote
 
 from tideline.errors import NewerFormat
 from tideline.model.current import FoldPlan
@@ -73,6 +74,17 @@ Serialization Format)."""
 
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 """What Spark calls the folder of rows without a value; Delta's log has null there."""
+
+
+def partition_in(path: str) -> dict[str, str | None]:
+    """The values of a data file's partition columns, by the names of its folders.
+
+    Args:
+        path: Not URL-encoded; the names of the folders are, once more.
+    """
+    folders = (part.partition("=") for part in path.split("/")[:-1] if "=" in part)
+    return {name: None if value == NO_VALUE else unquote(value) for name, _, value in folders}
+
 
 STATISTICS_COLUMNS = 6
 """How many columns have file statistics; partition columns do not count."""

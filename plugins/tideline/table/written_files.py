@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -29,7 +29,7 @@ from tideline.model.spark_job import SparkResult
 from tideline.model.wording import first_few
 from tideline.store.files import SMALL_TAIL
 from tideline.table.arrays import IDENTITY
-from tideline.table.schema import ATTEMPTS, COLUMNS, NO_VALUE, STATISTICS_COLUMNS, TableChange
+from tideline.table.schema import ATTEMPTS, COLUMNS, STATISTICS_COLUMNS, TableChange, partition_in
 from tideline.table.statistics import DataFile
 
 MANIFEST = "_files.json"
@@ -158,8 +158,7 @@ def read_footer(
         partition: Values of the partition columns; from the names of the folders if not given.
     """
     if partition is None:
-        folders = (part.partition("=") for part in path.split("/")[:-1] if "=" in part)
-        partition = {n: None if value == NO_VALUE else unquote(value) for n, _, value in folders}
+        partition = partition_in(path)
     with store.open_input_file(path) as opened:
         size = int(opened.size())
         data = opened.read() if size <= SMALL_TAIL else None

@@ -16,7 +16,7 @@ from tideline.model.wording import first_few
 from tideline.table.schema import Field, TableChange
 from tideline.table.written_files import WrittenFile
 
-_ARROW: Mapping[str, tuple[pa.DataType, ...]] = {
+ARROW_TYPES: Mapping[str, tuple[pa.DataType, ...]] = {
     "boolean": (pa.bool_(),),
     "byte": (pa.int8(),),
     "short": (pa.int16(),),
@@ -30,7 +30,8 @@ _ARROW: Mapping[str, tuple[pa.DataType, ...]] = {
     "timestamp": (pa.timestamp("us", "UTC"), pa.timestamp("ns")),
     "timestamp_ntz": (pa.timestamp("us"),),
 }
-"""Delta's types, as Arrow reads them in a file; INT96 has nanoseconds and no zone."""
+"""Delta's types, as Arrow reads them in a file, Arrow's own first; INT96 has nanoseconds and no
+zone."""
 
 
 def refuse_other_types(
@@ -63,7 +64,9 @@ def _is_alike(kind: Any, found: pa.DataType) -> bool:
         if kind.startswith("decimal("):
             precision, scale = map(int, kind[8:-1].split(","))
             return bool(found == pa.decimal128(precision, scale))
-        return kind not in _ARROW or found in _ARROW[kind]  # a VARIANT is a struct of its own
+        return (
+            kind not in ARROW_TYPES or found in ARROW_TYPES[kind]
+        )  # a VARIANT is a struct of its own
     if kind["type"] == "array":
         is_list = pa.types.is_list(found) or pa.types.is_large_list(found)
         return is_list and _is_alike(kind["elementType"], found.value_type)

@@ -6,7 +6,6 @@ import math
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
@@ -14,12 +13,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow.fs import FileSystem
 
+from tideline.delta_io import is_damaged
 from tideline.errors import VerificationFailed
 from tideline.folding.arrow import NotCovered
 from tideline.folding.arrow.hashing import SEED, SLICE, Hashes, add_column, add_longs, is_valid
 from tideline.model.current import COORDINATES, IS_DELETED, OLD_SUMS, FoldPlan
 from tideline.model.decoding import UNAVAILABLE
-from tideline.table.schema import NO_VALUE, TYPED_COLUMNS, current_columns, delta_fields
+from tideline.table.schema import TYPED_COLUMNS, current_columns, delta_fields, partition_in
+from tideline.table.written_types import ARROW_TYPES
 from tideline.texts import told
 
 TOPIC_ID = "topic_id"
@@ -31,20 +32,6 @@ _MOST_ROWS, _BATCH_BYTES, _READ_BYTES = 65_536, 16 * 1024 * 1024, 1024 * 1024
 """Of a batch that is read; and how much of a column is fetched at a time."""
 _FEW_ROWS = 1024
 """So many are read at a time where a file's size does not tell how large they are."""
-_PLAIN: dict[str, pa.DataType] = {
-    "string": pa.string(),
-    "binary": pa.binary(),
-    "boolean": pa.bool_(),
-    "byte": pa.int8(),
-    "short": pa.int16(),
-    "integer": pa.int32(),
-    "long": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us", "UTC"),
-    "timestamp_ntz": pa.timestamp("us"),
-}
 
 
 def arrow_type(kind: object) -> pa.DataType:
@@ -65,8 +52,8 @@ def arrow_type(kind: object) -> pa.DataType:
     if isinstance(kind, str) and kind.startswith("decimal("):
         precision, scale = kind[8:-1].split(",")
         return pa.decimal128(int(precision), int(scale))
-    if isinstance(kind, str) and kind in _PLAIN:
-        return _PLAIN[kind]
+    if isinstance(kind, str) and kind in ARROW_TYPES:
+        return ARROW_TYPES[kind][0]
     raise NotCovered(f"a column of type {kind}")
 
 
@@ -252,7 +239,7 @@ def read_rows(
     except pa.ArrowInvalid as error:
         raise _damaged(path, str(error)) from error
     except OSError as error:
-        if _is_spoiled(store, path):
+        if is_damaged(store, path):
             raise _damaged(path, str(error)) from error
         raise
 
@@ -282,24 +269,6 @@ def _one_of(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
-def _is_spoiled(store: FileSystem, path: str) -> bool:
-    """Whether a file's bytes come, and are none of Parquet's; else its store does not answer."""
-    try:
-        with store.open_input_stream(path) as source:
-            while source.read(_READ_BYTES):
-                pass
-    except OSError:
-        return False
-    try:
-        with store.open_input_file(path) as source:
-            parquet = pq.ParquetFile(source, pre_buffer=False, buffer_size=_READ_BYTES)
-            for _ in parquet.iter_batches(1024, use_threads=False):
-                pass
-    except (OSError, pa.ArrowInvalid):
-        return True
-    return False
-
-
 def _damaged(path: str, why: str) -> VerificationFailed:
     why = told(why, 200)
     return VerificationFailed(
@@ -312,9 +281,7 @@ def _damaged(path: str, why: str) -> VerificationFailed:
 
 def _named(path: str, columns: Sequence[str]) -> dict[str, str | None]:
     """The partition columns of a file, by the names of its folders."""
-    folders = (part.partition("=") for part in path.split("/")[:-1] if "=" in part)
-    found = ((name, value) for name, _, value in folders if name in columns)
-    return {name: None if value == NO_VALUE else unquote(value) for name, value in found}
+    return {name: value for name, value in partition_in(path).items() if name in columns}
 
 
 def _with_named(
