@@ -128,9 +128,12 @@ def read_parquet(
     if data is not None:
         return _rows_of(pa.BufferReader(data), columns, holding)
     with _store(table, options).open_input_file(unquote(path)) as file:
-        # A small file is one request as a whole, and one for each column otherwise.
-        source = pa.BufferReader(file.read()) if file.size() <= SMALL_BYTES else file
-        return _rows_of(source, columns, holding)
+        return _rows_of(whole_if_small(file), columns, holding)
+
+
+def whole_if_small(file: pa.NativeFile) -> pa.NativeFile:
+    """A small file is one request as a whole, and one for each column otherwise."""
+    return pa.BufferReader(file.read()) if file.size() <= SMALL_BYTES else file
 
 
 def _rows_of(

@@ -9,7 +9,7 @@ import pytest
 from deltalake.fs import DeltaStorageHandler
 from pyarrow.fs import FileSelector, PyFileSystem
 
-from devstack.store_faults import counted
+from devstack.store_faults import Answer, Rule, counted
 from tests.worlds.object_stores import BUCKET
 from tideline.delta_io import discard_folder, files_of
 from tideline.store.files import SMALL_TAIL, names_in, object_store
@@ -52,6 +52,32 @@ def test_any_part_of_a_file_is_read(place, size):
         assert file.read() == data
     if 0 < size <= SMALL_TAIL:
         assert counted(bucket.proxy.requests) == {"GET": 1}
+
+
+@pytest.mark.parametrize("size", [0, 1, 300_000, 20 * 1024 * 1024])
+def test_a_file_is_written_as_it_is(place, size):
+    """A small one by one request; a large one in parts, however it comes."""
+    bucket, ours, theirs = place
+    data = random.Random(size).randbytes(size)
+    bucket.proxy.clear()
+    with ours.open_output_stream("a b/x=ü%3A1/f") as file:
+        for start in range(0, size, 7_000_001):
+            file.write(data[start : start + 7_000_001])
+    if size < 1024 * 1024:
+        assert counted(bucket.proxy.requests) == {"PUT": 1}
+    with theirs.open_input_stream("a b/x=ü%3A1/f") as file:
+        assert file.read() == data
+
+
+def test_a_file_that_a_store_refuses_is_an_error_of_a_file(place):
+    bucket, ours, _ = place
+    refused = Rule(Answer(403, "AccessDenied"), "PUT")
+    with (
+        bucket.proxy.applying(refused),
+        pytest.raises(OSError),
+        ours.open_output_stream("f") as file,
+    ):
+        file.write(b"x")
 
 
 def test_folders_are_listed_with_all_below_them(place):

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow.fs import FileSystem
 
-from tideline.delta_io import is_damaged
+from tideline.delta_io import is_damaged, whole_if_small
 from tideline.errors import VerificationFailed
 from tideline.folding.arrow import NotCovered
 from tideline.folding.arrow.hashing import SEED, SLICE, Hashes, add_column, add_longs, is_valid
@@ -203,7 +203,7 @@ def read_rows(
     try:
         with store.open_input_file(path) as source:
             parquet = pq.ParquetFile(
-                source,
+                whole_if_small(source),
                 pre_buffer=False,
                 buffer_size=_READ_BYTES,
                 coerce_int96_timestamp_unit="us",
