@@ -43,13 +43,17 @@ def with_incarnations(run: RunContext, state: LedgerState) -> LedgerState:
     return replace(state, head=head.having_learned(topic, [*missing, *found]))
 
 
-def learn_incarnations(run: RunContext) -> None:
+def learn_incarnations(run: RunContext) -> LedgerState:
     """Store what `with_incarnations` finds; nothing is read where the head knows all of them.
+
+    Returns:
+        The ledger, which knows them.
 
     Raises:
         Halted, ServiceAway: As there.
     """
     state = run.ledger.read()
     learned = with_incarnations(run, state).head.incarnations
-    if learned != state.head.incarnations:
-        run.ledger.update(lambda s: s.with_head(replace(s.head, incarnations=learned)))
+    if learned == state.head.incarnations:
+        return state
+    return run.ledger.update(lambda s: s.with_head(replace(s.head, incarnations=learned)))

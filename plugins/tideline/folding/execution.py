@@ -54,11 +54,13 @@ def execute(run: RunContext, plan: FoldPlan) -> FoldRecord:
         VerificationFailed: The typed table lacks rows of what is folded; nothing moved.
     """
     _refuse_lacking(run, plan, plan.ranges)
-    change = _begin(run, plan)
-    _prepare(run, change, plan)
+    attempt = begin_attempt(run, run.ledger.read().control.ledger_id, table_of(run))
+    sealed = sealed_fold(run, attempt.state, plan)
+    change = replace(attempt.change(plan.plan_id), by=plan.by, fold=dump(sealed))
+    before = _prepare(run, attempt.state, plan)
     version, _ = standing(run)
     files_there = {n: files.paths for n, files in files_by_bucket(run, version).items()}
-    result = _folded(run, change, plan, files_there)
+    result = _folded(run, change, _job(run, plan, files_there, change.folder, before))
     left = {b.bucket: b for b in result.left}
     record = FoldRecord(
         plan,
@@ -84,19 +86,16 @@ def execute(run: RunContext, plan: FoldPlan) -> FoldRecord:
     return done
 
 
-def _begin(run: RunContext, plan: FoldPlan) -> TableChange:
-    """Take the next token; the caller holds the decoder's lease."""
-    attempt = begin_attempt(run, run.ledger.read().control.ledger_id, table_of(run))
-    sealed = sealed_fold(run, attempt.state, plan)
-    return replace(attempt.change(plan.plan_id), by=plan.by, fold=dump(sealed))
+def _prepare(run: RunContext, state: LedgerState, plan: FoldPlan) -> tuple[BucketState, ...]:
+    """Make the table where it is not there, and add the columns that the plan needs.
 
-
-def _prepare(run: RunContext, change: TableChange, plan: FoldPlan) -> None:
-    """Make the table where it is not there, and add the columns that the plan needs."""
+    Returns:
+        What the table's buckets hold by the ledger.
+    """
     table, fields = table_of(run), current_columns(plan)
     layout = {LAYOUT_PROPERTY: layout_text(plan.layout)}
     layout |= kept_for(run.stream.maintenance.vacuum_hours)
-    table.create(run.stream.stream, change.ledger_id, [BUCKET], fields, layout)
+    table.create(run.stream.stream, state.control.ledger_id, [BUCKET], fields, layout)
     table_id = str(table.observe().table_id)
 
     def note(state: LedgerState) -> LedgerState:
@@ -104,11 +103,13 @@ def _prepare(run: RunContext, change: TableChange, plan: FoldPlan) -> None:
             return state
         return replace(state, folding=state.folding.of_new_table(table_id))
 
-    run.ledger.update(note)
+    if state.folding.table_id != table_id:
+        state = run.ledger.update(note)
     table.add_columns(fields)
     since = plan.unproven_since
     table.set_properties({UNPROVEN_PROPERTY: "" if since is None else since.isoformat()})
     reach("fold:prepared")
+    return () if plan.is_anew else state.folding.buckets
 
 
 def look(run: RunContext, plan: FoldPlan, only: Sequence[int] = ()) -> FoldResult:
@@ -122,7 +123,8 @@ def look(run: RunContext, plan: FoldPlan, only: Sequence[int] = ()) -> FoldResul
     """
     version, _ = standing(run)
     there = {n: files.paths for n, files in files_by_bucket(run, version).items()}
-    job = replace(_job(run, plan, there, "looked"), is_look=True, only=tuple(only))
+    job = _job(run, plan, there, "looked", run.ledger.read().folding.buckets)
+    job = replace(job, is_look=True, only=tuple(only))
     if why_spark(run, job) is None:
         with suppress(NotCovered):
             return fold_here(run, job)
@@ -130,13 +132,20 @@ def look(run: RunContext, plan: FoldPlan, only: Sequence[int] = ()) -> FoldResul
 
 
 def _job(
-    run: RunContext, plan: FoldPlan, there: Mapping[int, tuple[str, ...]], folder: str
+    run: RunContext,
+    plan: FoldPlan,
+    there: Mapping[int, tuple[str, ...]],
+    folder: str,
+    before: tuple[BucketState, ...],
 ) -> FoldJob:
-    """What Spark is given.
+    """What is to be folded.
 
     Args:
-        there: The data files of each bucket whose rows count.
+        there: The data files of each bucket; their rows count where all is not made anew.
+        before: What they hold by the ledger.
     """
+    if plan.is_anew:
+        there = {}
     return FoldJob(
         store_options=run.store_options,
         stream=run.stream.stream,
@@ -146,15 +155,13 @@ def _job(
         current_files=tuple(BucketFiles(n, files) for n, files in sorted(there.items())),
         plan=plan,
         current=Output(plan.table_uri, folder, (BUCKET,)),
-        before=() if plan.is_anew else run.ledger.read().folding.buckets,
+        before=before,
     )
 
 
-def _folded(
-    run: RunContext, change: TableChange, plan: FoldPlan, there: Mapping[int, tuple[str, ...]]
-) -> FoldResult:
+def _folded(run: RunContext, change: TableChange, job: FoldJob) -> FoldResult:
     """Fold; once more with the buckets that have to be folded anew."""
-    job = _job(run, plan, {} if plan.is_anew else there, change.folder)
+    plan = job.plan
     result = _answer(run, change, job)
     if result.needs_all:
         job = replace(job, every_file=_every_file(run, change, plan))

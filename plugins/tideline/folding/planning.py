@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from tideline.decoding.incarnations import with_incarnations
@@ -54,6 +54,7 @@ from tideline.model.incident import decided
 from tideline.model.offsets import partition_counts
 from tideline.model.places import Places
 from tideline.stream.decoding import Decode
+from tideline.table.schema import Field
 
 
 def plan_fold(
@@ -80,7 +81,8 @@ def plan_fold(
     """
     state = with_incarnations(run, state)
     decoding, folding, topic = state.decoding, state.folding, _topic(run)
-    layout = _layout(run, state)
+    columns = run.source.columns()
+    layout = _layout(run, state, columns)
     if layout is None:
         return None
     is_new = begins_anew(run, state, layout)
@@ -93,7 +95,7 @@ def plan_fold(
         work = Due((*work.ranges, *more), work.again)
     by_time = decided(folding.incidents, "key_moved", "by_time")
     refolds = by_time or decided(folding.incidents, "current_changed", "refold")
-    deletes = _deletes(run, state, layout)
+    deletes = _deletes(run, state, layout, columns)
     if reasons := list(_reasons_for_all(run, folding, work, state, deletes)):
         log.warning("the current table is rebuilt, once: %s", "; ".join(reasons))
     is_anew |= bool(is_new or reasons or refolds is not None)
@@ -113,7 +115,7 @@ def plan_fold(
     is_drop = drops != folding.drops or is_taken
     folding = replace(folding, order=order, drops=drops)
     folding = replace(folding, deletes=deletes)
-    plan = _plan(run, state, folding, layout, work, is_anew=is_anew)
+    plan = _plan(run, state, folding, layout, work, columns, is_anew=is_anew)
     if sweep:  # which heals
         plan = replace(plan, unproven_since=None)
     return replace(plan, is_sweep=bool(sweep), is_drop=is_drop, sums=SUMS)
@@ -233,7 +235,7 @@ def plan_look(run: RunContext, state: LedgerState, *, is_exact: bool = True) -> 
         )
     work = Due(all_of(folding.coverage, topic), ())
     alone = replace(folding, barrier=None)  # the changes bring their own
-    return _plan(run, state, alone, folding.layout, work, is_anew=False)
+    return _plan(run, state, alone, folding.layout, work, run.source.columns(), is_anew=False)
 
 
 def _plan(
@@ -242,11 +244,11 @@ def _plan(
     folding: Folding,
     layout: Layout,
     work: Due,
+    columns: Sequence[Field],
     *,
     is_anew: bool,
 ) -> FoldPlan:
-    decode = _decode(run)
-    seen, columns = run.source.observe(), run.source.columns()
+    decode, seen = _decode(run), run.source.observe()
     if seen.version is None:
         raise ServiceAway(f"table {decode.table.uri} is gone: nothing was folded, restore it")
     known = state.decoding.known_tables.get(section(run).type or "")
@@ -276,7 +278,7 @@ def _plan(
         columns=columns_of(columns, layout.key, own, folding.columns, names),
         has_unavailable=_has_unavailable(run),
         has_truncates=_has_events(run),
-        deletes=folding.deletes or _deletes(run, state, layout),
+        deletes=folding.deletes or _deletes(run, state, layout, columns),
         eras=order.ids,
         returns=order.returns,
         partitions=tuple(partition_counts(head.identities).items()),
@@ -296,13 +298,12 @@ def _topic(run: RunContext) -> str:
     return run.stream.kafka.topics[0]
 
 
-def _layout(run: RunContext, state: LedgerState) -> Layout | None:
+def _layout(run: RunContext, state: LedgerState, columns: Sequence[Field]) -> Layout | None:
     """Key and buckets, as the stream file says them; None before anything was decoded.
 
     Raises:
         BadInput: The key is none.
     """
-    columns = run.source.columns()
     if not columns:
         return None
     key = section(run).key
@@ -322,14 +323,16 @@ def _layout(run: RunContext, state: LedgerState) -> Layout | None:
     return Layout(tuple(key), buckets, sequence=tuple(sequence), type=of_type)
 
 
-def _deletes(run: RunContext, state: LedgerState, layout: Layout) -> Deletes:
+def _deletes(
+    run: RunContext, state: LedgerState, layout: Layout, columns: Sequence[Field]
+) -> Deletes:
     """Which changes say that a row is gone.
 
     Raises:
         BadInput: The stream file names a column for it that is not there: no delete would be seen.
             Or the key has rows that nothing could ever delete.
     """
-    names = [str(c["name"]) for c in run.source.columns()]
+    names = [str(c["name"]) for c in columns]
     when, part = section(run).deletes.when, state.decoding.part("key")
     told = [] if part is None else [c.name for c in part.reader.in_table]
     deletes = Deletes(section(run).tombstones(_decode(run)))

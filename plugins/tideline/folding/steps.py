@@ -63,15 +63,16 @@ def fold_changes(run: RunContext, asked: FoldRequest | None = None) -> FoldRecor
         return None
     with run.ledger.lease("decoder"):
         finish_open(run)
-        learn_incarnations(run)
-        left = run.ledger.read().folding.open
+        state = learn_incarnations(run)
+        left = state.folding.open
         if left is not None:
             found = _recovered(run, left)
             if found is not None and left.plan.run_id == run.run_id:
                 return found
             if found is not None:
                 _close(run, found)
-        plan = plan_fold(run, run.ledger.read(), before, every, is_anew=asked == "anew")
+            state = run.ledger.read()
+        plan = plan_fold(run, state, before, every, is_anew=asked == "anew")
         return None if plan is None else execute(run, plan)
 
 
