@@ -49,16 +49,11 @@ def fold_here(run: RunContext, job: FoldJob) -> FoldResult:
 
 def uncovered(job: FoldJob) -> Iterator[str]:
     """What of a fold only Spark's knows how to do, in words."""
-    from tideline.folding.arrow.folding import PORTION  # imports Arrow's functions
     from tideline.folding.arrow.rows import Shape
 
     plan = job.plan
     if plan.deletes.told:
         yield "a delete may lack a column of the key"
-    read = (*plan.ranges, *(plan.covered if job.anew else ()))
-    changes = sum(len(r.offsets) for r in read)
-    if plan.has_unavailable and changes > PORTION:
-        yield f"more than {PORTION} changes, which may lack values"
     try:
         shape = Shape(plan)
         if shape.schema and shape.typed and not shape.is_hashed_alike:

@@ -6,7 +6,7 @@ its keys are at hand. So a batch of each file is in memory, and one row group of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.fs import FileSystem
 
-from tideline.folding.arrow import NotCovered
 from tideline.folding.arrow.changes import Latest, newest, texts_of
 from tideline.folding.arrow.hashing import Hashes
 from tideline.folding.arrow.keys import comparable
@@ -28,6 +27,10 @@ _GROUP_ROWS, _GROUP_BYTES = 262_144, 64 * 1024 * 1024
 _FEW_VALUES = (TOPIC_ID, "generation", "partition", IS_DELETED)
 """Columns that are written with a dictionary."""
 _MODULUS = 2**64
+
+
+class NotInOrder(Exception):
+    """Rows that do not grow by their keys: others have written them."""
 
 
 @dataclass
@@ -148,7 +151,7 @@ class _Run:
         self._found.add(self.hashes, flags(self.rows))
         before = self.keys if self._last is None else np.append(self._last, self.keys)
         if len(self.rows) and not (before[1:] > before[:-1]).all():
-            raise NotCovered("a file of the current table is not sorted by key")
+            raise NotInOrder
         self._last = self.keys[-1:]
 
     def __len__(self) -> int:
@@ -196,6 +199,15 @@ class _Coming:
         return taken
 
 
+def counted_in(
+    shape: Shape, batches: Iterable[pa.RecordBatch], folded: Folded
+) -> Iterator[pa.RecordBatch]:
+    """Rows that pass, each of them summed as found."""
+    for rows in batches:
+        folded.found.add(hashes_of(shape, rows), flags(rows))
+        yield rows
+
+
 def fold_bucket(
     shape: Shape,
     files: Sequence[Iterator[pa.RecordBatch]],
@@ -215,7 +227,7 @@ def fold_bucket(
         says_all: Whether something is said of rows without a change, too.
 
     Raises:
-        NotCovered: The rows of a file are in another order, or a key stands twice.
+        NotInOrder: The rows of a file are in another order, or a key stands twice.
     """
     folded = Folded()
     runs = [_Run(shape, batches, folded.found) for batches in files]
@@ -244,7 +256,7 @@ def _joined(shape: Shape, parts: Sequence[_Rows]) -> _Rows:
     order = np.argsort(keys, kind="stable")
     keys = keys[order]
     if not (keys[1:] > keys[:-1]).all():
-        raise NotCovered("a key stands twice in the current table")
+        raise NotInOrder
     rows = pa.concat_batches([part[0] for part in parts]).take(pa.array(order))
     return rows, keys, np.concatenate([part[2] for part in parts])[order]
 
@@ -254,8 +266,10 @@ def _united(shape: Shape, parts: Sequence[Latest]) -> Latest | None:
     parts = [part for part in parts if len(part)]
     if len(parts) < 2:
         return parts[0] if parts else None
-    rows = pa.concat_batches([part.rows for part in parts])
-    low, high = (np.concatenate([getattr(p, name) for p in parts]) for name in ("low", "high"))
+    rows = pa.concat_batches([part.every for part in parts])
+    low, high = (
+        np.concatenate([getattr(p, name)[p.of] for p in parts]) for name in ("low", "high")
+    )
     return newest(shape, rows, np.zeros(len(rows), np.int64), (low, high))[0]
 
 

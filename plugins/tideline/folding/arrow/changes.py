@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -182,6 +183,7 @@ class Latest:
             incarnation.
         every: All changes, sorted by key and place, where columns may lack; else the last ones.
         oldest: Of each key, which of `every` is the first.
+        ends: Of each key, which of `every` is the first behind its own.
         gone: Of each key, which is the last one that deletes; -1 for none.
         came: Of each key and column that may lack, which brought its value last; -1 for none.
     """
@@ -192,23 +194,42 @@ class Latest:
     high: np.ndarray
     every: pa.RecordBatch
     oldest: np.ndarray
+    ends: np.ndarray
     gone: np.ndarray
     came: Mapping[str, np.ndarray]
 
     def __len__(self) -> int:
         return len(self.rows)
 
+    @cached_property
+    def of(self) -> np.ndarray:
+        """Of each of `every` the number of its key."""
+        return np.repeat(np.arange(len(self)), self.ends - self.oldest)
+
+    @property
+    def telling(self) -> np.ndarray:
+        """Which of `every` tell all that is known here; the others may be forgotten."""
+        if len(self.every) == len(self):
+            return np.arange(len(self))
+        marks = np.concatenate([self.oldest, self.ends - 1, self.gone, *self.came.values()])
+        return np.unique(marks[marks >= 0])
+
     def part(self, start: int, end: int) -> Latest:
         """Of some keys; `end` is exclusive."""
+        first = int(self.oldest[start]) if end > start else 0
+        last = int(self.ends[end - 1]) if end > start else 0
+        gone = self.gone[start:end]
+        came = {name: which[start:end] for name, which in self.came.items()}
         return Latest(
             self.rows.slice(start, end - start),
             self.keys[start:end],
             self.low[start:end],
             self.high[start:end],
-            self.every,
-            self.oldest[start:end],
-            self.gone[start:end],
-            {name: which[start:end] for name, which in self.came.items()},
+            self.every.slice(first, last - first),
+            self.oldest[start:end] - first,
+            self.ends[start:end] - first,
+            np.where(gone >= 0, gone - first, -1),
+            {name: np.where(which >= 0, which - first, -1) for name, which in came.items()},
         )
 
 
@@ -255,15 +276,26 @@ def newest(
     last = sorted_by[ends]
     latest = rows.take(pa.array(last))
     low, high = _extremes(plan, rows, sorted_by, (starts, ends), extremes)
-    every, oldest, gone, came = latest, np.arange(len(last)), np.full(len(last), -1), {}
-    if plan.has_unavailable:
-        every = rows.take(pa.array(sorted_by))
-        is_deleted = np.asarray(every.column(IS_DELETED))
-        oldest, gone = starts, _last_of(is_deleted, starts, ends)
-        for name in fillable(plan):
-            came[name] = _last_of(~is_deleted & ~lacks(every, name), starts, ends)
     keys = comparable([latest.column(n) for n in plan.layout.key])
-    return Latest(latest, keys, low, high, every, oldest, gone, came), groups[last]
+    if not plan.has_unavailable:
+        return only(latest, keys, low, high), groups[last]
+    every = rows.take(pa.array(sorted_by))
+    is_deleted = np.asarray(every.column(IS_DELETED))
+    gone = _last_of(is_deleted, starts, ends)
+    came = {
+        name: _last_of(~is_deleted & ~lacks(every, name), starts, ends) for name in fillable(plan)
+    }
+    return Latest(latest, keys, low, high, every, starts, ends + 1, gone, came), groups[last]
+
+
+def only(rows: pa.RecordBatch, keys: np.ndarray, low: np.ndarray, high: np.ndarray) -> Latest:
+    """The last changes where no other one has to be known.
+
+    Args:
+        rows, keys, low, high: As of `Latest`.
+    """
+    which = np.arange(len(rows))
+    return Latest(rows, keys, low, high, rows, which, which + 1, np.full(len(rows), -1), {})
 
 
 def _last_of(mask: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:

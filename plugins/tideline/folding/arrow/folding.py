@@ -6,6 +6,7 @@ before anything is committed, and not before anything is written (ADR 89).
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import uuid
@@ -20,13 +21,21 @@ import numpy as np
 import pyarrow as pa
 
 from tideline.documents import dump
+from tideline.errors import VerificationFailed
 from tideline.folding.arrow import NotCovered
-from tideline.folding.arrow.buckets import Folded, Sum, Writer, fold_bucket
+from tideline.folding.arrow.buckets import (
+    Folded,
+    NotInOrder,
+    Sum,
+    Writer,
+    counted_in,
+    fold_bucket,
+)
 from tideline.folding.arrow.changes import Counted, buckets, gathered, of_rows, places_of
 from tideline.folding.arrow.merging import flags, is_filled
 from tideline.folding.arrow.places import Wanted, last_truncate
 from tideline.folding.arrow.rows import TOPIC_ID, Shape, hashes_of, read_rows
-from tideline.folding.arrow.spilling import Run, kept, spilled
+from tideline.folding.arrow.spilling import Run, in_order, kept, portions, spilled
 from tideline.folding.barriers import later_of, unplaced
 from tideline.launch.runtime import free_bytes, spill_folders
 from tideline.model.current import BUCKET, COORDINATES, Barrier, BucketState, Refusal, differing
@@ -38,8 +47,7 @@ from tideline.table.port import Stores
 from tideline.table.written_files import MANIFEST, Manifest
 from tideline.texts import told
 
-PORTION, _PORTION_BYTES = 400_000, 256 * 1024 * 1024
-"""So many changes are sorted in memory; of more, sorted runs are spilled."""
+log = logging.getLogger("tideline")
 _THREAD_BYTES = 250 * 1024 * 1024
 """Memory that a thread may take."""
 _MOST_NAMED = 5
@@ -158,34 +166,19 @@ class _Fold:
 
     def _runs(self, counted: Counted) -> Iterator[Run]:
         """The changes; in memory if they are few."""
-        run, is_first = None, True
-        for held in self._portions(counted):
-            if run is not None:
+        run, is_first = self._kept([]), True
+        for number, held in enumerate(portions(self._changes(counted))):
+            if number:
                 yield self._spilled(run)
                 is_first = False
             run = self._kept(held)
-        assert run is not None
         yield run if is_first else self._spilled(run)
-
-    def _portions(self, counted: Counted) -> Iterator[list[pa.RecordBatch]]:
-        """The changes, as many at a time as memory bears; once at least."""
-        held, count, size, is_first = list[pa.RecordBatch](), 0, 0, True
-        for rows in self._changes(counted):
-            if count >= PORTION or size >= _PORTION_BYTES:
-                yield held
-                held, count, size, is_first = [], 0, 0, False
-            held.append(rows)
-            count, size = count + len(rows), size + rows.nbytes
-        if held or is_first:
-            yield held
 
     def _kept(self, held: Sequence[pa.RecordBatch]) -> Run:
         rows = gathered(self.shape, held)
         return kept(self.shape, rows, buckets(self.shape, rows))
 
     def _spilled(self, run: Run) -> Run:
-        if self.job.plan.has_unavailable:  # which value came last, a run does not tell
-            raise NotCovered("changes that may lack values are too many")
         return spilled(run, self._spills / f"{uuid.uuid4().hex}.arrow")
 
     @cached_property
@@ -243,25 +236,13 @@ class _Fold:
         is_stopped, files = threading.Event(), dict[int, str]()
 
         def one(bucket: int) -> Folded:
-            store = self.stores(self.job.current.uri)
-            writer = Writer(store, self._path(bucket))
-
-            def write(rows: pa.RecordBatch) -> None:
-                if is_stopped.is_set():  # another bucket has failed
-                    raise InterruptedError
-                writer.add(rows)
-
-            changes = [run.parts(self.shape, bucket) for run in runs]
-            schema, topics = self.shape.schema, self.shape.topics
-            with ExitStack() as opened:
-                opened.callback(writer.drop)
-                read = [read_rows(store, p, schema, topics) for p in self._standing(bucket)]
-                for rows in read:
-                    opened.callback(rows.close)
-                found = fold_bucket(self.shape, read, changes, barrier, write, says_all=says_all)
-                writer.close()
-            if writer.is_made:
-                files[bucket] = writer.path
+            try:
+                found, path = self._folded(bucket, runs, barrier, is_stopped, says_all=says_all)
+            except NotInOrder:
+                log.info("bucket %s is in another order: others have written it", bucket)
+                found, path = self._sorted(bucket, runs, barrier, is_stopped, says_all=says_all)
+            if path is not None:
+                files[bucket] = path
             return found
 
         with ThreadPoolExecutor(_workers(len(touched)), "fold") as pool:
@@ -276,6 +257,79 @@ class _Fold:
                 raise
         self._name([files[n] for n in sorted(files)])
         return {n: future.result() for n, future in futures.items()}
+
+    def _folded(
+        self,
+        bucket: int,
+        runs: Sequence[Run],
+        barrier: Barrier | None,
+        is_stopped: threading.Event,
+        *,
+        says_all: bool,
+        standing: Sequence[Iterator[pa.RecordBatch]] | None = None,
+    ) -> tuple[Folded, str | None]:
+        """What becomes of a bucket, and its new file; None where it has no rows.
+
+        Args:
+            is_stopped: Whether another bucket has failed.
+            standing: Its rows; those of its files if not given.
+        """
+        writer = Writer(self.stores(self.job.current.uri), self._path(bucket))
+
+        def write(rows: pa.RecordBatch) -> None:
+            if is_stopped.is_set():
+                raise InterruptedError
+            writer.add(rows)
+
+        changes = [run.parts(self.shape, bucket) for run in runs]
+        with ExitStack() as opened:
+            opened.callback(writer.drop)
+            read = self._rows_of(bucket, opened) if standing is None else standing
+            found = fold_bucket(self.shape, read, changes, barrier, write, says_all=says_all)
+            writer.close()
+        return found, writer.path if writer.is_made else None
+
+    def _sorted(
+        self,
+        bucket: int,
+        runs: Sequence[Run],
+        barrier: Barrier | None,
+        is_stopped: threading.Event,
+        *,
+        says_all: bool,
+    ) -> tuple[Folded, str | None]:
+        """The same of a bucket whose files others have written, in another order.
+
+        Its rows are held against the ledger first: where these are others, nothing is folded.
+
+        Raises:
+            VerificationFailed: A key stands twice there, also by the ledger.
+        """
+        found = Folded()
+        with ExitStack() as opened:
+            batches = (rows for file in self._rows_of(bucket, opened) for rows in file)
+            standing = in_order(self.shape, counted_in(self.shape, batches, found), self._spills)
+            state = _states({bucket: found.found})
+            if differing(self.job.before_in([bucket]), state):
+                return found, None
+            try:
+                return self._folded(
+                    bucket, runs, barrier, is_stopped, says_all=says_all, standing=standing
+                )
+            except NotInOrder as error:
+                raise VerificationFailed(
+                    f"current table {self.job.current.uri}: a key stands twice in bucket {bucket};"
+                    " nothing was committed. Next: tideline fold FILE --anew"
+                ) from error
+
+    def _rows_of(self, bucket: int, opened: ExitStack) -> list[Iterator[pa.RecordBatch]]:
+        """The rows of each of a bucket's files, which are closed in the end."""
+        store = self.stores(self.job.current.uri)
+        schema, topics = self.shape.schema, self.shape.topics
+        read = [read_rows(store, p, schema, topics) for p in self._standing(bucket)]
+        for rows in read:
+            opened.callback(rows.close)
+        return [*read]
 
     def _standing(self, bucket: int) -> tuple[str, ...]:
         """The files whose rows count."""

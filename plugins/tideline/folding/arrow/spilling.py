@@ -1,21 +1,26 @@
-"""Changes that are more than memory bears: sorted runs in files of this machine, one bucket a part.
+"""What is more than memory bears: sorted runs in files of this machine, which are merged later.
 
-A run is the last change of each key of a portion; a bucket's parts of all runs are merged later.
+A run of changes has the last ones of each key of a portion, bucket after bucket. A run of rows is a
+portion of a bucket's rows, which others have written in another order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
-from tideline.folding.arrow.changes import Latest, newest
+from tideline.folding.arrow.changes import Latest, newest, only
 from tideline.folding.arrow.keys import comparable
 from tideline.folding.arrow.rows import Shape
 
+PORTION, _PORTION_BYTES = 400_000, 256 * 1024 * 1024
+"""So many rows are sorted in memory; of more, sorted runs are spilled."""
 _LOW, _HIGH = "_tideline_low", "_tideline_high"
 _PART = 8192
 """Changes that are read at a time."""
@@ -52,9 +57,9 @@ class Run:
 def _read(shape: Shape, batch: pa.RecordBatch) -> Latest:
     rows = batch.select(shape.schema.names)
     low, high = (np.asarray(batch.column(name)) for name in (_LOW, _HIGH))
-    keys = comparable([rows.column(n) for n in shape.plan.layout.key])
-    none = np.full(len(rows), -1)
-    return Latest(rows, keys, low, high, rows, np.arange(len(rows)), none, {})
+    if shape.plan.has_unavailable:
+        return newest(shape, rows, np.zeros(len(rows), np.int64), (low, high))[0]
+    return only(rows, comparable([rows.column(n) for n in shape.plan.layout.key]), low, high)
 
 
 def kept(shape: Shape, rows: pa.RecordBatch, buckets: np.ndarray) -> Run:
@@ -65,21 +70,76 @@ def kept(shape: Shape, rows: pa.RecordBatch, buckets: np.ndarray) -> Run:
 
 
 def spilled(run: Run, file: Path) -> Run:
-    """A run that goes to a file, which is new."""
+    """A run that goes to a file, which is new; the changes of a key are in one part."""
     latest = run.kept
     assert latest is not None
-    columns = [*latest.rows.columns, pa.array(latest.low), pa.array(latest.high)]
-    batch = pa.RecordBatch.from_arrays(columns, [*latest.rows.schema.names, _LOW, _HIGH])
+    which = latest.telling
+    of = latest.of[which]
+    rows = latest.every.take(pa.array(which))
+    columns = [*rows.columns, pa.array(latest.low[of]), pa.array(latest.high[of])]
+    batch = pa.RecordBatch.from_arrays(columns, [*rows.schema.names, _LOW, _HIGH])
+    firsts = np.searchsorted(of, np.arange(len(latest) + 1))  # of each key, and the end
+    ends, parts, at = [], 0, 0
+    with _new(file, batch.schema) as to:
+        for end in firsts[run.ends].tolist():
+            while at < end:
+                behind = min(end, int(firsts[np.searchsorted(firsts, min(at + _PART, end))]))
+                to.write_batch(batch.slice(at, behind - at))
+                parts, at = parts + 1, behind
+            ends.append(parts)
+    return Run(np.array(ends), file, None)
+
+
+@contextmanager
+def _new(file: Path, schema: pa.Schema) -> Iterator[pa.RecordBatchFileWriter]:
+    """A new file to write batches to."""
     options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
-    ends, parts, start = [], 0, 0
     with (
         pa.OSFile(str(file), "wb") as sink,
-        pa.ipc.new_file(sink, batch.schema, options=options) as to,
+        pa.ipc.new_file(sink, schema, options=options) as to,
     ):
-        for end in run.ends.tolist():
-            for at in range(start, end, _PART):
-                to.write_batch(batch.slice(at, min(_PART, end - at)))
-                parts += 1
-            ends.append(parts)
-            start = end
-    return Run(np.array(ends), file, None)
+        yield to
+
+
+def in_order(
+    shape: Shape, batches: Iterable[pa.RecordBatch], folder: Path
+) -> list[Iterator[pa.RecordBatch]]:
+    """Rows in runs that are sorted by key.
+
+    Args:
+        batches: Rows in any order.
+        folder: Takes the files.
+    """
+    return [_rows_in(file) for file in [*_sorted_files(shape, batches, folder)]]
+
+
+def _sorted_files(shape: Shape, batches: Iterable[pa.RecordBatch], folder: Path) -> Iterator[Path]:
+    for held in portions(batches):
+        rows = pa.concat_batches(held)
+        keys = comparable([rows.column(n) for n in shape.plan.layout.key])
+        rows = rows.take(pa.array(np.argsort(keys, kind="stable")))
+        file = folder / f"{uuid.uuid4().hex}.arrow"
+        with _new(file, rows.schema) as to:
+            for at in range(0, len(rows), _PART):
+                to.write_batch(rows.slice(at, _PART))
+        yield file
+
+
+def _rows_in(file: Path) -> Iterator[pa.RecordBatch]:
+    with pa.OSFile(str(file)) as source:
+        opened = pa.ipc.open_file(source)
+        for n in range(opened.num_record_batches):
+            yield opened.get_batch(n)
+
+
+def portions(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    """Batches, as many at a time as memory bears; none where there are none."""
+    held, count, size = list[pa.RecordBatch](), 0, 0
+    for rows in batches:
+        if held and (count >= PORTION or size >= _PORTION_BYTES):
+            yield held
+            held, count, size = [], 0, 0
+        held.append(rows)
+        count, size = count + len(rows), size + rows.nbytes
+    if held:
+        yield held
