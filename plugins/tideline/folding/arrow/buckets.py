@@ -81,6 +81,7 @@ class Writer:
     def __init__(self, store: FileSystem, path: str) -> None:
         self._store, self.path = store, path
         self._held: list[pa.RecordBatch] = []
+        self._rows, self._bytes = 0, 0
         self._file: pq.ParquetWriter | None = None
         self._target: pa.NativeFile | None = None
 
@@ -93,10 +94,8 @@ class Writer:
         """Write some rows, at the latest when the file is closed."""
         if len(rows):
             self._held.append(rows)
-            if (
-                sum(map(len, self._held)) >= _GROUP_ROWS
-                or sum(b.nbytes for b in self._held) >= _GROUP_BYTES
-            ):
+            self._rows, self._bytes = self._rows + len(rows), self._bytes + rows.nbytes
+            if self._rows >= _GROUP_ROWS or self._bytes >= _GROUP_BYTES:
                 self._write()
 
     def _write(self) -> None:
@@ -114,7 +113,7 @@ class Writer:
             )
         rows = pa.Table.from_batches(self._held)
         self._file.write_table(rows, row_group_size=len(rows))
-        self._held = []
+        self._held, self._rows, self._bytes = [], 0, 0
 
     def close(self) -> None:
         """Write what is left; the file is whole then."""

@@ -221,15 +221,15 @@ def read_rows(
                 batches = parquet.iter_batches(
                     few, row_groups=[number], columns=there, use_threads=False
                 )
-                held, count = list[pa.RecordBatch](), 0
+                held, count, taken = list[pa.RecordBatch](), 0, 0
                 for batch in batches:
                     found = _with_named(batch, named, schema)
                     found = _known(found, topics) if has_others else found
                     held.append(_shaped(found, path, schema, topics))
-                    count += len(batch)
-                    if count >= size or sum(b.nbytes for b in held) >= _BATCH_BYTES:
+                    count, taken = count + len(batch), taken + held[-1].nbytes
+                    if count >= size or taken >= _BATCH_BYTES:
                         yield _one_of(held)
-                        held, count = [], 0
+                        held, count, taken = [], 0, 0
                 if held:
                     yield _one_of(held)
     except KeyError as error:  # a name that is not there, or there twice
