@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -221,17 +221,10 @@ def read_rows(
                 batches = parquet.iter_batches(
                     few, row_groups=[number], columns=there, use_threads=False
                 )
-                held, count, taken = list[pa.RecordBatch](), 0, 0
-                for batch in batches:
+                for batch in _gathered(batches, size):
                     found = _with_named(batch, named, schema)
                     found = _known(found, topics) if has_others else found
-                    held.append(_shaped(found, path, schema, topics))
-                    count, taken = count + len(batch), taken + held[-1].nbytes
-                    if count >= size or taken >= _BATCH_BYTES:
-                        yield _one_of(held)
-                        held, count, taken = [], 0, 0
-                if held:
-                    yield _one_of(held)
+                    yield _shaped(found, path, schema, topics)
     except KeyError as error:  # a name that is not there, or there twice
         raise NotCovered(f"columns of {path}: {error}") from error
     except FileNotFoundError as error:
@@ -263,6 +256,19 @@ def _may_repeat(group: pq.RowGroupMetaData, names: Sequence[str]) -> bool:
         for c in columns
         if (name := c.path_in_schema.split(".")[0]) in names and name != TOPIC_ID
     )
+
+
+def _gathered(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
+    """Small batches as larger ones, up to some rows that memory bears."""
+    held, count, taken = list[pa.RecordBatch](), 0, 0
+    for batch in batches:
+        held.append(batch)
+        count, taken = count + len(batch), taken + batch.nbytes
+        if count >= size or taken >= _BATCH_BYTES:
+            yield _one_of(held)
+            held, count, taken = [], 0, 0
+    if held:
+        yield _one_of(held)
 
 
 def _one_of(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
