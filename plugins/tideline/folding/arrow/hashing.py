@@ -33,6 +33,8 @@ _P1, _P2, _P3, _P4, _P5 = (
         0x27D4EB2F165667C5,
     )
 )
+_BLOCK = 32
+"""Bytes; what is longer has four lanes."""
 _LOW_HALF, _LOW_BYTE = _U64(0xFFFFFFFF), _U64(0xFF)
 
 
@@ -234,17 +236,23 @@ def _big_integers(column: pa.Array) -> _Bytes:
 
 def _add_bytes(hashes: Hashes, values: _Bytes) -> None:
     """Values of one length stand together, so each step is one for a run of rows."""
-    is_long = values.lengths >= 32
-    for rows, add in (
-        (np.flatnonzero(~is_long), _add_short),
-        (np.flatnonzero(is_long), _add_long),
-    ):
-        if not len(rows):
-            continue
-        rows = rows[np.argsort(-values.lengths[rows], kind="stable")]
-        some = hashes[rows]
-        add(some, values, values.starts[rows], values.lengths[rows])
-        hashes[rows] = some
+    order = _longest_first(values.lengths)
+    lengths, some = values.lengths[order], hashes[order]
+    starts = values.starts[order]
+    count = int(np.searchsorted(-lengths, -_BLOCK, side="right"))
+    if count:
+        _add_long(some[:count], values, starts[:count], lengths[:count])
+    if count < len(order):
+        _add_short(some[count:], values, starts[count:], lengths[count:])
+    hashes[order] = some
+
+
+def _longest_first(lengths: np.ndarray) -> np.ndarray:
+    """The order of values by their lengths."""
+    less = int(lengths.max(initial=0)) - lengths
+    if int(less.max(initial=0)) < 1 << 16:  # NumPy sorts so small numbers without comparing them
+        less = less.astype(np.uint16)
+    return np.argsort(less, kind="stable")
 
 
 def _add_short(hashes: Hashes, values: _Bytes, at: np.ndarray, lengths: np.ndarray) -> None:
@@ -279,7 +287,7 @@ def _add_long(hashes: Hashes, values: _Bytes, at: np.ndarray, lengths: np.ndarra
         hashes += _P4
     hashes += lengths.view(_U64)
     left = lengths & 31
-    order = np.argsort(-left, kind="stable")
+    order = _longest_first(left)
     some = hashes[order]
     _add_tails(some, values, (at + (blocks << 5))[order], left[order])
     hashes[order] = some
