@@ -67,9 +67,15 @@ MUTANTS = (
     ),
     Mutant(
         "fold: old sums of nested values are made anew",
-        "return self.sums != SUMS and (is_nested or is_other)",
+        "return is_nested or is_other",
         "return False",
-        f"{HASHES}::test_rows_without_nested_values_keep_their_sums",
+        "tests/unit/test_hashes_of_arrow.py::test_tables_whose_sums_would_be_others_are_made_anew",
+    ),
+    Mutant(
+        "fold: sums of a VARIANT's text are made anew",
+        "return any(_has_variant(c.type) for c in self.columns)",
+        "return False",
+        "tests/unit/test_hashes_of_arrow.py::test_tables_whose_sums_would_be_others_are_made_anew",
     ),
     Mutant(
         "session: each job has our settings",
@@ -159,10 +165,22 @@ MUTANTS = (
         within="result",
     ),
     Mutant(
+        "fold: rows that no fold has written are counted",
+        "self._foreign[bucket] = self._foreign.get(bucket, 0) + count",
+        "pass",
+        f"{HERE}::test_rows_of_others_in_the_table_are_counted",
+    ),
+    Mutant(
+        "fold: a part of a VARIANT is never null",
+        "if kind == VARIANT and any(part.null_count > column.null_count for part in made):",
+        "if False:",
+        "tests/unit/test_hashes_of_arrow.py::test_values_that_the_table_s_type_does_not_have_are_refused",
+    ),
+    Mutant(
         "fold: in the run's process, rows are in the order of keys",
         "if len(self.rows) and not (before[1:] > before[:-1]).all():",
         "if False:",
-        f"{HERE}::test_a_file_of_others_is_left_to_spark",
+        f"{HERE}::test_a_key_that_stands_twice_is_a_change_of_others",
     ),
     Mutant(
         "fold: in the run's process, of row and change the later counts",

@@ -1,6 +1,7 @@
 """The fold in the run's own process: whatever portions come, the definition decides."""
 
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -13,11 +14,11 @@ from tests.worlds.fold_histories import portions, records
 from tests.worlds.folds import SEQUENCE, Folds, at, change, same
 from tideline.delta_io import files_of
 from tideline.errors import ServiceAway, VerificationFailed
-from tideline.folding.arrow import NotCovered, folding, spilling
+from tideline.folding.arrow import folding, spilling
 from tideline.folding.arrow import rows as rows_module
 from tideline.folding.arrow.buckets import Writer
 from tideline.folding.engine import fold_here, uncovered, why_spark
-from tideline.model.current import OLD_SUMS, CurrentColumn, Deletes, differing
+from tideline.model.current import CurrentColumn, Deletes, differing
 from tideline.model.spark_job import FoldResult
 
 
@@ -146,50 +147,163 @@ def test_a_key_that_stands_twice_is_a_change_of_others(standing):
         folding.fold(replace(job, before=result.found), stores)
 
 
+def with_row(rows, **facts):
+    """One row more, behind all others, with these values and else those of the last one."""
+    row = rows.slice(len(rows) - 1).to_pylist()[0] | facts
+    return pa.concat_tables([rows, pa.Table.from_pylist([row], rows.schema)])
+
+
+@pytest.mark.parametrize(
+    ("change_of", "foreign"),
+    [
+        (lambda rows: rows.set_column(3, "topic_id", pa.array(["another"] * 20)), 20),
+        (lambda rows: rows.set_column(9, "is_deleted", pa.nulls(20, pa.bool_())), 20),
+        (lambda rows: rows.drop(["topic_id"]), 20),
+        (lambda rows: rows.drop(["k"]), 20),
+        (lambda rows: with_row(rows, k=None), 1),
+        (lambda rows: with_row(rows, k="z", topic_id=None), 1),
+        (lambda rows: with_row(rows, k="z", topic_id="another"), 1),
+        (lambda rows: with_row(rows, k="z", offset=None), 1),
+        (lambda rows: with_row(rows, k="z", is_deleted=None), 1),
+        (lambda rows: with_row(rows, k=None).take([20, *range(19, -1, -1)]), 1),
+    ],
+    ids=[
+        *("another topic", "no flags", "no topic ids", "no keys", "a row without a key"),
+        *("one without a topic id", "one of another topic", "one without an offset"),
+        *("one without a flag", "one without a key, in another order"),
+    ],
+)
+def test_rows_of_others_in_the_table_are_counted(standing, change_of, foreign):
+    """No fold has written them: the bucket is not what the ledger says, nor is it for a look."""
+    job = job_of(standing)
+    (known,) = job.before
+    rewritten(standing, change_of)
+    result = folding.fold(job, stores)
+    (found,) = result.found
+    assert found.rows == foreign + (20 if foreign == 1 else 0)
+    assert (found.checksum == known.checksum) == (foreign == 1)
+    assert differing(job.before_in([0]), result.found)
+    assert not result.written.rows
+    looked = folding.fold(replace(job, is_look=True), stores)
+    assert looked.found == result.found
+
+
+@pytest.mark.parametrize(
+    ("change_of", "what"),
+    [
+        (
+            lambda rows: rows.set_column(2, "w", rows["w"].cast(pa.string())),
+            "column w has string in place of int64: others have changed the table",
+        ),
+        (
+            lambda rows: rows.append_column("W", rows["w"]),
+            "column w stands there twice: w, W",
+        ),
+    ],
+    ids=["another type", "a column twice"],
+)
+def test_a_file_of_others_that_tells_other_values_is_named(standing, change_of, what):
+    job = job_of(standing)
+    file = rewritten(standing, change_of)
+    with pytest.raises(VerificationFailed, match=what) as raised:
+        folding.fold(job, stores)
+    assert file.name in str(raised.value)
+
+
 @pytest.mark.parametrize(
     "change_of",
     [
-        lambda rows: rows.set_column(2, "w", rows["w"].cast(pa.string())),
-        lambda rows: rows.set_column(3, "topic_id", pa.array(["another"] * 20)),
-        lambda rows: rows.set_column(9, "is_deleted", pa.nulls(20, pa.bool_())),
-        lambda rows: rows.set_column(0, "k", pa.array([None, *rows["k"].to_pylist()[1:]])),
-        lambda rows: rows.drop(["k"]),
-        lambda rows: rows.set_column(0, "k", no_texts(20)),
+        lambda rows: rows.set_column(2, "w", rows["w"].cast(pa.int32())),
+        lambda rows: rows.rename_columns({"w": "W", "k": "K"}),
+        lambda rows: rows.set_column(0, "k", rows["k"].cast(pa.large_string())),
     ],
-    ids=[
-        *("another type", "another topic", "a null"),
-        *("a key that is null", "no keys", "keys that are no UTF-8"),
-    ],
+    ids=["a narrower type", "names in another case", "longer texts"],
 )
-def test_a_file_of_others_is_left_to_spark(standing, change_of):
-    """Spark says what is wrong with it, or reads it."""
+def test_a_file_of_others_that_tells_the_same_is_folded(standing, change_of):
     job = job_of(standing)
     rewritten(standing, change_of)
-    with pytest.raises(NotCovered):
-        folding.fold(job, stores)
+    result = folding.fold(job, stores)
+    assert not differing(job.before, result.found)
+    assert result.written.rows == 20
 
 
-@pytest.mark.parametrize(
-    "change_of",
-    [
-        lambda rows: rows.set_column(0, "topic_id", pa.array([None, "other", *[ID] * 19])),
-        lambda rows: rows.drop(["topic_id"]),
-        lambda rows: rows.set_column(rows.schema.names.index("k"), "k", no_texts(21)),
-        lambda rows: rows.rename_columns({"w": "W"}),
-    ],
-    ids=[
-        *("a topic id that is null", "no topic ids", "keys that are no UTF-8"),
-        "a name in another case",
-    ],
-)
-def test_typed_rows_of_others_are_left_to_spark(standing, change_of):
+def test_typed_rows_of_others_are_none(standing):
+    """Without a place among the records, or in another topic."""
     job = job_of(standing)
     file = standing.folder / "typed" / job.typed_files[0]
     rows = pq.ParquetFile(file).read()
-    assert rows.schema.names[0] == "topic_id"
-    pq.write_table(change_of(rows), file)
-    with pytest.raises(NotCovered):
-        folding.fold(job, stores)
+    others = [with_row(rows, topic_id=t, offset=n) for t, n in ((None, 20), ("other", 20))]
+    others.append(with_row(rows, offset=None))
+    for found in (*others, rows.rename_columns({"w": "W"})):
+        pq.write_table(found, file)
+        result = folding.fold(job, stores)
+        assert (result.changes, result.written.rows) == (1, 20)
+    pq.write_table(rows.drop(["topic_id"]), file)
+    assert folding.fold(job, stores).changes == 0
+
+
+def test_keys_that_are_no_utf_8_are_folded(tmp_path):
+    """Beside others that are; each has a row of its own, whatever the bucket."""
+    folds = Folds(None, tmp_path, buckets=2)
+    folds.ways.by = "kernel"
+    folds.has(*(change(n, f"k{n:02}", "c", "x", n) for n in range(20)))
+    folds.fold([at(0, 5)])
+    job = job_of(folds)
+    file = folds.folder / "typed" / job.typed_files[0]
+    rows = pq.ParquetFile(file).read()
+    pq.write_table(rows.set_column(rows.schema.names.index("k"), "k", no_texts(20)), file)
+    job = replace(job, plan=replace(job.plan, ranges=(at(5, 20),)))
+    result = folding.fold(job, stores)
+    assert (result.changes, result.written.rows) == (15, 20)
+    written = Path(job.current.uri, job.current.folder)
+    keys = [
+        pq.ParquetFile(f).read()["k"].cast(pa.binary()).to_pylist()
+        for f in written.rglob("*.parquet")
+    ]
+    assert all(listed == sorted(listed) for listed in keys)
+    expected = [*(b"k%02d" % n for n in range(5)), *(bytes([0xC8, n]) for n in range(5, 20))]
+    assert sorted(key for listed in keys for key in listed) == sorted(expected)
+
+
+@pytest.mark.parametrize("kind", ["variant", {"type": "array", "elementType": "variant"}], ids=str)
+def test_a_variant_is_copied_and_hashed_by_its_bytes(tmp_path, kind):
+    """Whatever order its parts have in a file; another byte is another sum."""
+    folds = Folds(None, tmp_path, buckets=1)
+    folds.ways.by = "kernel"
+    folds.plan["columns"] = (*folds.plan["columns"], CurrentColumn("any", "any", kind))
+
+    def values(count, last=b"\x0c\x01"):
+        parts = [
+            {"metadata": b"\x01\x00\x00", "value": last if n == 3 else b"\x00"}
+            for n in range(count)
+        ]
+        parts[1] = None
+        return [parts[n : n + 1] for n in range(count)] if isinstance(kind, dict) else parts
+
+    def folded(number, ranges, found):
+        folds.has(*(change(n, f"k{n:02}", "c", "x", n) for n in range(number)))
+        jobs = []
+        real = folds.ways.fold
+        folds.ways.fold = lambda spark, job: (
+            jobs.append(job) or with_values(job, found) or real(spark, job)
+        )
+        result = folds.fold(ranges)
+        folds.ways.fold = real
+        return result
+
+    def with_values(job, found):
+        file = folds.folder / "typed" / job.typed_files[0]
+        pq.write_table(pq.ParquetFile(file).read().append_column("any", pa.array(found)), file)
+
+    first = folded(5, [at(0, 5)], values(5))
+    (path,) = folds.files[0]
+    rows = pq.ParquetFile(folds.folder / "current" / path).read()
+    assert rows["any"].to_pylist() == values(5)
+    second = folded(6, [at(5, 6)], values(6))
+    assert second.found == first.left
+    other = folded(6, [at(3, 4)], values(6, b"\x0c\x02"))
+    assert other.found == second.left
+    assert (other.left[0].rows, other.left[0].checksum != second.left[0].checksum) == (6, True)
 
 
 def damage(file, kind):
@@ -223,6 +337,23 @@ def test_long_values_that_a_file_has_once_fill_no_memory(tmp_path):
     sizes = [(len(batch), batch.nbytes) for batch in found]
     assert sum(count for count, _ in sizes) == 5000
     assert max(size for _, size in sizes) < 32 * 1024 * 1024
+
+
+def test_lists_that_are_too_large_together_are_read_in_smaller_parts(tmp_path):
+    """Arrow has no array for more than 2 GiB of items; each row comes once."""
+    asked = []
+
+    class Parquet:
+        def iter_batches(self, size, **_options):
+            asked.append(size)
+            for start in range(0, 100, size):
+                if size > 3 and start >= 64:
+                    raise pa.ArrowNotImplementedError("Nested data conversions not implemented")
+                yield pa.record_batch({"n": [*range(start, min(100, start + size))]})
+
+    found = rows_module._batches(Parquet(), 0, ["n"], 64)
+    assert [n for batch in found for n in batch["n"].to_pylist()] == [*range(100)]
+    assert asked == [64, 2]
 
 
 def test_a_value_that_others_have_changed_is_found(standing):
@@ -265,13 +396,12 @@ def test_what_spark_folds_is_said(standing):
     def why(**facts):
         return "; ".join(uncovered(replace(job, plan=replace(plan, **facts))))
 
-    assert why(deletes=Deletes(True, "op", "d", ("v",), ("k",), True)).startswith("a delete may")
+    assert why(deletes=Deletes(True, "op", "d", ("v",), ("k",), True)) == ""
     variant = CurrentColumn("more", "more", "variant")
-    assert why(columns=(*plan.columns, variant)) == "a column of type variant"
+    assert why(columns=(*plan.columns, variant)) == ""
     texts = {"type": "array", "elementType": "string", "containsNull": True}
     nested = (*plan.columns, CurrentColumn("more", "more", texts))
     assert why(columns=nested) == ""
-    assert why(columns=nested, sums=OLD_SUMS) == "its sums are of an older kind"
     assert why(ranges=(at(0, 10**6),), has_unavailable=False) == ""
     run = SimpleNamespace(stores=None, spark=SimpleNamespace(is_here=True))
     assert why_spark(run, job) == "no store is opened here"

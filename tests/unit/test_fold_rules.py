@@ -22,6 +22,7 @@ from tideline.folding.rules import (
     unproven_since,
     wrong_deletes,
     wrong_key,
+    wrong_mark,
 )
 from tideline.ledger.state import Control, LedgerState
 from tideline.model.current import (
@@ -326,3 +327,13 @@ def test_a_sweep_heals_losses_of_before_its_snapshot(lost, is_healed):
     state = LedgerState(1, Control("ledger", "orders"), head, folding=open_now)
     after = state.with_fold_closed(done, KnownCommit(1, 7, "plan", "run"), NOON)
     assert (unproven_since(after.folding, head, NOON) is None) == is_healed
+
+
+def test_a_value_of_several_parts_deletes_nothing():
+    """It has no text that a stream file could name."""
+    nested = {"type": "array", "elementType": "string"}
+    kinds = {"one": "string", "two": "double", "list": nested, "any": "variant"}
+    typed = [{"name": name, "type": kind} for name, kind in kinds.items()]
+    assert [wrong_mark(name, typed) for name in (None, "one", "two")] == [None] * 3
+    for name in ("list", "any"):
+        assert wrong_mark(name, typed).startswith(f"{name} has values of several parts")

@@ -105,7 +105,8 @@ def check_current(run: RunContext, count: int | None = None) -> CurrentCheck:
         count: How many buckets, those whose turn it is today; None for all.
 
     Raises:
-        BadInput: A fold is under way, or changes are others since they were folded.
+        BadInput: The table's sums are of an earlier version; or a fold is under way, or changes are
+            others since they were folded.
         ServiceAway: Spark or a store is away.
     """
     with run.ledger.lease("decoder"):
@@ -113,6 +114,12 @@ def check_current(run: RunContext, count: int | None = None) -> CurrentCheck:
         plan = plan_look(run, state)
         if plan is None:
             return CurrentCheck(None)
+        if state.folding.has_old_sums:
+            raise BadInput(
+                f"stream {run.stream.stream}: the sums of the current table are of an earlier"
+                " version, and cannot be compared: tideline fold FILE first, which rebuilds the"
+                " table once"
+            )
         every = plan.layout.buckets
         only = () if count is None else buckets_of_day(now().date(), count, every)
         result = look(run, plan, only)

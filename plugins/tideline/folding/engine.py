@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tideline.errors import ServiceAway
-from tideline.folding.arrow import NotCovered
 from tideline.landing.context import RunContext
 from tideline.model.spark_job import FoldJob, FoldResult
 from tideline.texts import told
@@ -49,14 +48,4 @@ def fold_here(run: RunContext, job: FoldJob) -> FoldResult:
 
 def uncovered(job: FoldJob) -> Iterator[str]:
     """What of a fold only Spark's knows how to do, in words."""
-    from tideline.folding.arrow.rows import Shape
-
-    plan = job.plan
-    if plan.deletes.told:
-        yield "a delete may lack a column of the key"
-    try:
-        shape = Shape(plan)
-        if shape.schema and shape.typed and not shape.is_hashed_alike:
-            yield "its sums are of an older kind"
-    except NotCovered as error:
-        yield str(error)
+    yield from ()

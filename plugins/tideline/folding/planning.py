@@ -25,6 +25,7 @@ from tideline.folding.rules import (
     unproven_since,
     wrong_deletes,
     wrong_key,
+    wrong_mark,
     wrong_sequence,
 )
 from tideline.folding.tables import (
@@ -330,7 +331,7 @@ def _deletes(
 
     Raises:
         BadInput: The stream file names a column for it that is not there: no delete would be seen.
-            Or the key has rows that nothing could ever delete.
+            Or its values are no texts. Or the key has rows that nothing could ever delete.
     """
     names = [str(c["name"]) for c in columns]
     when, part = section(run).deletes.when, state.decoding.part("key")
@@ -347,6 +348,10 @@ def _deletes(
         deletes = replace(deletes, column="op", equals="d")
     elif "__deleted" in names:
         deletes = replace(deletes, column="__deleted", equals="true")
+    if (wrong := wrong_mark(deletes.column, columns)) is not None:
+        raise BadInput(
+            f"stream {run.stream.stream}: current.deletes.when.column: {wrong}. Nothing was folded"
+        )
     if told and deletes.column is not None:
         untold = tuple(n for n in layout.key if n not in told)
         deletes = replace(deletes, untold=untold, told=tuple(told) if untold else ())

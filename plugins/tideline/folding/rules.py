@@ -288,6 +288,22 @@ def wrong_deletes(key: Sequence[str], deletes: Deletes, told: Sequence[str]) -> 
     )
 
 
+def wrong_mark(name: str | None, typed: Sequence[Mapping[str, object]]) -> str | None:
+    """What is wrong with a column whose text deletes, in words; None where nothing is.
+
+    Args:
+        name: The column, if there is one.
+        typed: The typed table's columns in Delta's form.
+    """
+    kind = next((c["type"] for c in typed if c["name"] == name), None)
+    if kind != "variant" and not isinstance(kind, Mapping):
+        return None
+    return (
+        f"{name} has values of several parts, which are no text; allowed: a column of texts,"
+        " numbers, booleans, times or bytes"
+    )
+
+
 def deletes_otherwise(folding: Folding, deletes: Deletes, *, has_events: bool) -> bool:
     """Whether other changes delete now than when the table was folded.
 

@@ -13,7 +13,7 @@ associative: in any order, in any portions, again, the same table.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
@@ -37,10 +37,11 @@ FoldRequest = Literal["due", "anew"]
 """To fold what is due; or every bucket anew: what stands in the table counts for nothing."""
 HASH = "xxhash64"
 """Of Spark, over the key's canonical text. Others never compute it: the bucket is a column."""
-OLD_SUMS, SUMS = "xxhash64", "xxhash64-parts"
-"""What the sums of buckets are of: a row's hash. The old one passed over nulls and ends of lists
-inside a value; of a row without such values both are the same. Between them was one, in no release,
-that a new field inside of a value changed."""
+OLD_SUMS, _SUMS_OF_TEXTS, SUMS = "xxhash64", "xxhash64-parts", "xxhash64-bytes"
+"""What the sums of buckets are of: a row's hash. The oldest one passed over nulls and ends of lists
+inside a value; the second one hashed a VARIANT's JSON text in place of its bytes. Of a row without
+such values all are the same. Between the first two was one, in no release, that a new field inside
+of a value changed."""
 COORDINATES = ("topic_id", "generation", "partition", "offset", "timestamp")
 """Of a row's last change."""
 IS_DELETED, BUCKET = "is_deleted", "bucket"
@@ -78,6 +79,14 @@ class Layout:
     hash: str = HASH
     sequence: tuple[str, ...] = ()
     type: str = ""
+
+
+def _has_variant(kind: object) -> bool:
+    """Whether a type is VARIANT, or has one in it; as Delta and Spark write it in JSON."""
+    if isinstance(kind, Mapping):
+        parts = [kind.get(name) for name in ("elementType", "keyType", "valueType")]
+        return any(map(_has_variant, (*parts, *(f["type"] for f in kind.get("fields", ())))))
+    return kind == "variant"
 
 
 @dataclass(frozen=True, slots=True)
@@ -467,10 +476,14 @@ class Folding:
     @property
     def has_old_sums(self) -> bool:
         """Whether the sums would be others today: then a fold makes every bucket anew, once."""
+        if self.sums == SUMS:
+            return False
+        if self.sums == _SUMS_OF_TEXTS:
+            return any(_has_variant(c.type) for c in self.columns)
         is_nested = any(not isinstance(c.type, str) or c.type == "variant" for c in self.columns)
         # rows stood at the record that had ended them, and columns were named as in the typed table
         is_other = self.barrier is not None or any(c.name != c.source for c in self.columns)
-        return self.sums != SUMS and (is_nested or is_other)
+        return is_nested or is_other
 
     def unfolded(self, decoded: Places) -> int:
         """How many decoded offsets have changes that are not in it yet, or are others by now."""

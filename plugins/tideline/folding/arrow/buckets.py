@@ -19,7 +19,7 @@ from tideline.folding.arrow.changes import Latest, newest, texts_of
 from tideline.folding.arrow.hashing import Hashes
 from tideline.folding.arrow.keys import comparable
 from tideline.folding.arrow.merging import Merged, flags, merged, untouched
-from tideline.folding.arrow.rows import TOPIC_ID, Shape, hashes_of
+from tideline.folding.arrow.rows import TOPIC_ID, Shape, hashes_of, written
 from tideline.model.current import IS_DELETED, Barrier, BucketState
 
 _GROUP_ROWS, _GROUP_BYTES = 262_144, 64 * 1024 * 1024
@@ -93,6 +93,7 @@ class Writer:
     def add(self, rows: pa.RecordBatch) -> None:
         """Write some rows, at the latest when the file is closed."""
         if len(rows):
+            rows = written(rows)
             self._held.append(rows)
             self._rows, self._bytes = self._rows + len(rows), self._bytes + rows.nbytes
             if self._rows >= _GROUP_ROWS or self._bytes >= _GROUP_BYTES:

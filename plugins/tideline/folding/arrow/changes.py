@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tideline.folding.arrow import NotCovered
 from tideline.folding.arrow.hashing import SEED, add_column, is_valid
 from tideline.folding.arrow.keys import (
     buckets_of,
@@ -18,16 +17,32 @@ from tideline.folding.arrow.keys import (
     is_keyless,
     key_texts,
     ranked,
-    text_of,
 )
 from tideline.folding.arrow.places import eras, is_below, numbers, orders
 from tideline.folding.arrow.rows import TOPIC_ID, Shape, without
+from tideline.folding.arrow.texts import is_text
 from tideline.model.current import COORDINATES, IS_DELETED, FoldPlan, Refusal
 from tideline.model.decoding import UNAVAILABLE
 from tideline.model.placeholders import placeholders
 
-_TEXTS = ("string", "long", "integer", "boolean")
-"""Types of columns that may say that a row is gone."""
+
+@dataclass(frozen=True)
+class Said:
+    """What typed rows say; each mask has one bit for each row.
+
+    Args:
+        typed: The rows.
+        rows: The same in the current table's columns.
+        deletes: Change events that say by themselves that their row is gone.
+        follows: Records without a value, which are of no row.
+        truncates: Those that say that all rows are gone.
+    """
+
+    typed: pa.RecordBatch
+    rows: pa.RecordBatch
+    deletes: np.ndarray
+    follows: np.ndarray
+    truncates: np.ndarray
 
 
 @dataclass
@@ -40,6 +55,7 @@ class Counted:
         truncates: Those that say that all rows are gone.
         unordered: The largest key of a change that has no place in a declared order.
         no_key: The largest place of a delete without a key, where the record's is not decoded.
+        hears: Is told of all changes, where a delete may lack a column of the key.
     """
 
     rows: int = 0
@@ -47,6 +63,7 @@ class Counted:
     truncates: list[pa.RecordBatch] = field(default_factory=list)
     unordered: str | None = None
     no_key: str | None = None
+    hears: Callable[[Said], None] = lambda said: None
 
     @property
     def refused(self) -> list[Refusal]:
@@ -82,7 +99,10 @@ def of_rows(shape: Shape, counted: Counted, typed: pa.RecordBatch) -> pa.RecordB
     counted.keyless += int(np.count_nonzero(without_key & ~is_truncate))
     if is_truncate.any():
         counted.truncates.append(rows.filter(pa.array(is_truncate)))
-    lost = without_key & _says_deleted(plan, shape, typed) & ~is_truncate
+    deletes = _says_deleted(plan, shape, typed) & ~is_truncate
+    counted.hears(Said(typed, rows, deletes, follows, is_truncate))
+    # where the record's key is decoded, it says whether a row of it stays
+    lost = without_key & deletes & (not plan.deletes.told)
     for n in np.flatnonzero(lost).tolist():
         place = f"{rows.column('partition')[n].as_py()}@{rows.column('offset')[n].as_py()}"
         counted.no_key = max(place, counted.no_key or "")
@@ -140,19 +160,14 @@ def _says_deleted(plan: FoldPlan, shape: Shape, typed: pa.RecordBatch) -> np.nda
     if plan.has_truncates:
         return _is(typed, "op", "d")
     name = plan.deletes.column
-    if name is None or name != "__deleted":
+    if name is None or (name != "__deleted" and not plan.deletes.told):
         return np.zeros(len(typed), bool)
     return _says(shape, typed, name, plan.deletes.equals)
 
 
 def _says(shape: Shape, typed: pa.RecordBatch, name: str, text: str) -> np.ndarray:
     """Whether a column has a text."""
-    kind = shape.typed_kinds[name]
-    if kind not in _TEXTS:
-        raise NotCovered(f"deletes by a column of type {kind}")
-    column = typed.column(name)
-    told = column if kind == "string" else text_of(column, str(kind))
-    return np.asarray(pc.fill_null(pc.equal(told, text), False))
+    return is_text(typed.column(name), str(shape.typed_kinds[name]), text)
 
 
 def fillable(plan: FoldPlan) -> list[str]:

@@ -10,7 +10,7 @@ import logging
 import os
 import threading
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from pyarrow.fs import FileSystem
 
 from tideline.documents import dump
 from tideline.errors import VerificationFailed
@@ -36,6 +37,7 @@ from tideline.folding.arrow.merging import flags, is_filled
 from tideline.folding.arrow.places import Wanted, last_truncate
 from tideline.folding.arrow.rows import TOPIC_ID, Shape, hashes_of, read_rows
 from tideline.folding.arrow.spilling import Run, in_order, kept, portions, spilled
+from tideline.folding.arrow.untold import Suspects
 from tideline.folding.barriers import later_of, unplaced
 from tideline.launch.runtime import free_bytes, spill_folders
 from tideline.model.current import BUCKET, COORDINATES, Barrier, BucketState, Refusal, differing
@@ -88,14 +90,18 @@ class _Fold:
     shape: Shape
     ended: ExitStack
     _again: list[np.ndarray] = field(default_factory=list)
+    _foreign: dict[int, int] = field(default_factory=dict)  # of each bucket: rows of others
 
     def result(self) -> FoldResult:
         """What came of it."""
-        job, plan, counted = self.job, self.job.plan, Counted()
+        job, plan, suspects = self.job, self.job.plan, self._suspects
+        counted = Counted() if suspects is None else Counted(hears=suspects.note)
         anew = {*range(plan.layout.buckets)} if plan.is_anew else {*job.anew}
         runs = [*self._runs(counted)]
         report = _report(job, counted)
-        if report.refused:
+        if suspects is not None:
+            report = suspects.judged(report, job, self._read, lambda: self._spills)
+        if report.refused or report.needs_all:
             return report
         touched = {n for run in runs for n in _buckets_in(run)}
         if job.is_look:
@@ -118,6 +124,11 @@ class _Fold:
             return replace(report, anew=doubted)
         return replace(report, written=SparkResult(rows=sum(b.rows for b in report.left)))
 
+    @cached_property
+    def _suspects(self) -> Suspects | None:
+        """What notes deletes that may lack a column of the key, where there may be such."""
+        return Suspects(self.job) if self.job.plan.deletes.told else None
+
     def _looked(
         self, report: FoldResult, touched: Sequence[int], runs: Sequence[Run]
     ) -> FoldResult:
@@ -132,6 +143,8 @@ class _Fold:
             return replace(report, refused=refused)
         for bucket, rows in self._all_standing(self.shape.schema):
             found.setdefault(bucket, Sum()).add(hashes_of(self.shape, rows), flags(rows))
+        for bucket, count in self._foreign.items():
+            found.setdefault(bucket, Sum()).live += count
         left = {n: folded.left for n, folded in made.items()}
         return replace(report, found=_states(found), left=_states(left))
 
@@ -161,8 +174,19 @@ class _Fold:
         store, only = self.stores(self.job.current.uri), self.job.only
         for of in self.job.current_files:
             for path in of.files if not only or of.bucket in only else ():
-                for rows in read_rows(store, path, schema, self.shape.topics):
+                for rows in self._current_rows(store, of.bucket, path, schema):
                     yield of.bucket, rows
+
+    def _current_rows(
+        self, store: FileSystem, bucket: int, path: str, schema: pa.Schema
+    ) -> Generator[pa.RecordBatch, None, None]:
+        """The rows of a file of the current table; those of others are counted, and no more."""
+
+        def foreign(count: int) -> None:
+            self._foreign[bucket] = self._foreign.get(bucket, 0) + count
+
+        key = self.job.plan.layout.key
+        return read_rows(store, path, schema, self.shape.topics, key=key, foreign=foreign)
 
     def _runs(self, counted: Counted) -> Iterator[Run]:
         """The changes; in memory if they are few."""
@@ -212,13 +236,17 @@ class _Fold:
         return rows.filter(pa.array(np.isin(buckets(self.shape, rows), wanted, invert=others)))
 
     def _read(
-        self, files: Sequence[str], ranges: Sequence[CoordinateRange], counted: Counted
+        self,
+        files: Sequence[str],
+        ranges: Sequence[CoordinateRange],
+        counted: Counted,
+        shape: Shape | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """The changes at coordinates."""
-        shape, wanted = self.shape, Wanted(Places.of(ranges))
+        """The changes at coordinates; in all columns if no shape is given."""
+        shape, wanted = shape or self.shape, Wanted(Places.of(ranges))
         store = self.stores(self.job.typed_uri)
         for path in files if ranges else ():
-            for typed in read_rows(store, path, shape.typed, shape.topics, has_others=True):
+            for typed in read_rows(store, path, shape.typed, shape.topics):
                 mask = wanted.mask(typed)
                 if mask.any():
                     some = typed if mask.all() else typed.filter(pa.array(mask))
@@ -241,6 +269,7 @@ class _Fold:
             except NotInOrder:
                 log.info("bucket %s is in another order: others have written it", bucket)
                 found, path = self._sorted(bucket, runs, barrier, is_stopped, says_all=says_all)
+            found.found.live += self._foreign.pop(bucket, 0)
             if path is not None:
                 files[bucket] = path
             return found
@@ -309,6 +338,7 @@ class _Fold:
         with ExitStack() as opened:
             batches = (rows for file in self._rows_of(bucket, opened) for rows in file)
             standing = in_order(self.shape, counted_in(self.shape, batches, found), self._spills)
+            found.found.live += self._foreign.pop(bucket, 0)
             state = _states({bucket: found.found})
             if differing(self.job.before_in([bucket]), state):
                 return found, None
@@ -325,8 +355,9 @@ class _Fold:
     def _rows_of(self, bucket: int, opened: ExitStack) -> list[Iterator[pa.RecordBatch]]:
         """The rows of each of a bucket's files, which are closed in the end."""
         store = self.stores(self.job.current.uri)
-        schema, topics = self.shape.schema, self.shape.topics
-        read = [read_rows(store, p, schema, topics) for p in self._standing(bucket)]
+        self._foreign[bucket] = 0
+        schema, files = self.shape.schema, self._standing(bucket)
+        read = [self._current_rows(store, bucket, path, schema) for path in files]
         for rows in read:
             opened.callback(rows.close)
         return [*read]

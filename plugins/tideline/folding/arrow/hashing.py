@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-
-from tideline.folding.arrow import NotCovered
 
 Hashes = np.ndarray
 """Unsigned 64-bit integers, one for each row."""
@@ -22,6 +22,11 @@ SEED = 42
 SLICE = 16_384
 _WIDE_DECIMAL = 18
 """Digits; a decimal with more is hashed as the bytes of a big integer."""
+_PARTS_OF_VARIANT = {
+    "type": "struct",
+    "fields": [{"name": n, "type": "binary"} for n in ("value", "metadata")],
+}
+"""In the order in which Spark writes them."""
 _U64 = np.uint64
 _P1, _P2, _P3, _P4, _P5 = (
     _U64(prime)
@@ -88,6 +93,8 @@ def add_ints(hashes: Hashes, values: np.ndarray) -> None:
 
 def _add_values(hashes: Hashes, column: pa.Array, kind: object, *, is_plain: bool) -> None:
     """The same of a column without nulls."""
+    if kind == "variant":
+        kind = _PARTS_OF_VARIANT
     if isinstance(kind, Mapping):
         _add_nested(hashes, column, kind, is_plain=is_plain)
     elif kind in ("string", "binary"):
@@ -105,7 +112,7 @@ def _add_nested(
 ) -> None:
     """A struct's fields with their numbers; a list's length, and its items with their nulls.
 
-    What is hashed is what `folding.spark.sums` makes of a nested value before Spark hashes it.
+    A field that is null is none, so one that a struct gets later changes no hash.
     """
     if kind["type"] == "struct":
         fields = kind["fields"]
@@ -141,13 +148,41 @@ def _sorted_pairs(
     start, count = int(offsets[0]), int(offsets[-1] - offsets[0])
     keys, items = column.keys.slice(start, count), column.items.slice(start, count)
     of_row = np.repeat(np.arange(len(column)), np.diff(offsets))
-    ranks = np.asarray(pc.rank(keys, "ascending", tiebreaker="dense"))
-    order = pa.array(np.lexsort((ranks, of_row)))
+    order = pa.array(np.lexsort((_ranks(keys), of_row)))
     pairs = pa.StructArray.from_arrays([keys.take(order), items.take(order)], ["key", "value"])
     fields = [{"name": n, "type": kind[f"{n}Type"]} for n in ("key", "value")]
     pair = {"type": "struct", "fields": fields}
     lists = pa.ListArray.from_arrays(pa.array(offsets - start, pa.int32()), pairs)
     return lists, {"type": "array", "elementType": pair}
+
+
+def _ranks(keys: pa.Array) -> np.ndarray:
+    """Numbers that have the order of a map's keys, which are of any type but a map."""
+    kind = keys.type
+    if pa.types.is_floating(kind):
+        keys = keys.cast(pa.float64()).to_numpy(zero_copy_only=False) + 0.0  # Spark has one zero
+        return np.unique(keys, return_inverse=True)[1]
+    if not pa.types.is_nested(kind):
+        return np.asarray(pc.rank(keys, "ascending", tiebreaker="dense"))
+    listed = _sortable(keys)
+    numbers = {key: n for n, key in enumerate(sorted({*listed}))}
+    return np.array([numbers[key] for key in listed], np.int64)
+
+
+def _sortable(column: pa.Array) -> list[Any]:
+    """Values of any type but a map, as Python sorts them: null before all else."""
+    there = is_valid(column).tolist()
+    if pa.types.is_struct(column.type):
+        parts = [_sortable(child) for child in column.flatten()]
+        values: list[Any] = [*zip(*parts, strict=True)] if parts else [()] * len(column)
+    elif pa.types.is_list(column.type):
+        offsets, items = np.asarray(column.offsets).tolist(), _sortable(column.values)
+        values = [(*items[a:b],) for a, b in pairwise(offsets)]
+    else:
+        values = _ranks(column).tolist()
+    return [
+        (is_there, value if is_there else ()) for is_there, value in zip(there, values, strict=True)
+    ]
 
 
 def _unsigned_ints(column: pa.Array, kind: str) -> np.ndarray:
@@ -172,8 +207,6 @@ def _unsigned_longs(column: pa.Array, kind: str) -> np.ndarray:
         return doubles.view(_U64)
     if kind.startswith("decimal("):
         return _halves(column)[:, 0].copy()
-    if kind not in ("long", "timestamp", "timestamp_ntz"):
-        raise NotCovered(f"a hash of a {kind}")
     return np.frombuffer(column.buffers()[1], _U64, len(column), column.offset * 8)
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import date
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tideline.folding.arrow import NotCovered
 from tideline.folding.arrow.hashing import SEED, add_column, is_valid
 
 _SPECIAL = r'["\\\x00-\x1f]'
@@ -18,7 +20,9 @@ _ESCAPES = {n: f"\\u{n:04X}" for n in range(32)} | {ord(c): text for c, text in 
 """As Jackson writes them, which Spark's `to_json` uses."""
 _DAYS = (-719_162, 2_932_896)
 """Of the years 1 to 9999, since 1970: of others Spark's texts have a sign."""
-_DAY = 86_400_000_000
+_DAY, _SECOND = 86_400_000_000, 1_000_000
+_CYCLE_DAYS, _CYCLE_YEARS = 146_097, 400
+"""After so many days and years the calendar is the same again."""
 
 
 def key_texts(columns: Sequence[pa.Array], kinds: Sequence[object]) -> pa.Array:
@@ -47,14 +51,14 @@ def text_of(column: pa.Array, kind: str) -> pa.Array:
         texts = [None if value is None else f"{value:f}" for value in column.to_pylist()]
         return pa.array(texts, pa.string())
     if kind == "date":
-        return _in_calendar(column, column.cast(pa.int32()), 1).cast(pa.string())
+        days = column.cast(pa.int32())
+        return column.cast(pa.string()) if _in_calendar(days, 1) else _texts(days, _day_text)
     if kind in ("timestamp", "timestamp_ntz"):
-        column = _in_calendar(column, column.cast(pa.int64()), _DAY)
-        text = column.cast(pa.timestamp("us")).cast(pa.string())
-        return _trimmed(text)
-    if kind in ("long", "integer", "boolean"):
-        return column.cast(pa.string())
-    raise NotCovered(f"a key of type {kind}")
+        micros = column.cast(pa.int64())
+        if not _in_calendar(micros, _DAY):
+            return _texts(micros, _time_text)
+        return _trimmed(column.cast(pa.timestamp("us")).cast(pa.string()))
+    return column.cast(pa.string())
 
 
 def _trimmed(times: pa.Array) -> pa.Array:
@@ -63,20 +67,78 @@ def _trimmed(times: pa.Array) -> pa.Array:
     return pc.replace_substring_regex(fraction, r"\.$", "")
 
 
-def _in_calendar(column: pa.Array, numbers: pa.Array, day: int) -> pa.Array:
+def _in_calendar(numbers: pa.Array, day: int) -> bool:
+    """Whether Arrow and Python know all of these days."""
     found = pc.min_max(numbers).as_py()
-    if found["min"] is not None and (
-        found["min"] < _DAYS[0] * day or found["max"] >= (_DAYS[1] + 1) * day
-    ):
-        raise NotCovered("a key's time outside of the years 1 to 9999")
-    return column
+    if found["min"] is None:
+        return True
+    return bool(found["min"] >= _DAYS[0] * day and found["max"] < (_DAYS[1] + 1) * day)
+
+
+def _texts(column: pa.Array, text: Callable[[Any], str]) -> pa.Array:
+    return pa.array([None if v is None else text(v) for v in column.to_pylist()], pa.string())
+
+
+def _day_text(day: int) -> str:
+    """A day since 1970 as Spark writes it: of years outside of 0 to 9999 with a sign."""
+    cycles, inside = divmod(day - _DAYS[0], _CYCLE_DAYS)
+    found = date.fromordinal(inside + 1)
+    year = found.year + _CYCLE_YEARS * cycles
+    sign = "-" if year < 0 else "+" if year > 9999 else ""
+    return f"{sign}{abs(year):04d}-{found:%m-%d}"
+
+
+def _time_text(micros: int) -> str:
+    """Microseconds since 1970 as Spark writes them."""
+    day, inside = divmod(micros, _DAY)
+    second, fraction = divmod(inside, _SECOND)
+    clock = f"{second // 3600:02d}:{second // 60 % 60:02d}:{second % 60:02d}"
+    text = f"{_day_text(day)} {clock}"
+    return f"{text}.{fraction:06d}".rstrip("0") if fraction else text
+
+
+def readable(data: bytes) -> str:
+    """Bytes as Java's decoder reads them: U+FFFD in the place of what is no UTF-8.
+
+    It takes as many bytes for one as could have begun a character, and a surrogate's three.
+    """
+    found, at = list[str](), 0
+    while at < len(data):
+        for size in range(4, 0, -1):
+            with suppress(UnicodeDecodeError):
+                found.append(data[at : at + size].decode())
+                break
+        else:
+            size = _malformed(data[at : at + 4])
+            found.append("\ufffd")
+        at += size
+    return "".join(found)
+
+
+def _malformed(data: bytes) -> int:
+    """How many bytes at a place that begins no character are one malformed sequence.
+
+    As of Java's `sun.nio.cs.UTF_8`.
+    """
+    first, second, third = (*data[:3], 0, 0)[:3]
+    if 0xE0 <= first <= 0xEF:
+        low, high = 0xA0 if first == 0xE0 else 0x80, 0xBF
+    elif 0xF0 <= first <= 0xF4:
+        low, high = 0x90 if first == 0xF0 else 0x80, 0x8F if first == 0xF4 else 0xBF
+    else:
+        return 1
+    if not low <= second <= high:
+        return 1
+    if third & 0xC0 != 0x80:
+        return min(2, len(data))
+    return 3
 
 
 def _escaped(column: pa.Array) -> pa.Array:
     try:
         column.validate(full=True)
-    except pa.ArrowInvalid as error:  # Spark's texts have other characters in their place
-        raise NotCovered("a key that is no UTF-8") from error
+    except pa.ArrowInvalid:
+        column = _texts(column.cast(pa.binary()), readable)
     special = pc.fill_null(pc.match_substring_regex(column, _SPECIAL), False)
     if not pc.any(special).as_py():
         return column
@@ -110,19 +172,11 @@ def comparable(columns: Sequence[pa.Array]) -> np.ndarray:
     """Keys as NumPy compares them, and as Spark sorts them: null before all else.
 
     Args:
-        columns: Those of the key, in its order.
-
-    Raises:
-        NotCovered: A key is null, or no UTF-8.
+        columns: Those of the key, in its order; of a single one no value is null.
     """
-    if len(columns) == 1 and columns[0].null_count:
-        raise NotCovered("a row without a key")
     if len(columns) == 1 and (numbers := whole_numbers(columns[0])) is not None:
         return numbers
-    try:
-        listed = [_whole(column).to_pylist() for column in columns]
-    except UnicodeDecodeError as error:
-        raise NotCovered("a key that is no UTF-8") from error
+    listed = [_whole(column).to_pylist() for column in columns]
     if len(listed) == 1:
         return np.fromiter(listed[0], object, len(listed[0]))
     flagged = ([(v is not None, v if v is not None else 0) for v in values] for values in listed)
@@ -138,7 +192,12 @@ def whole_numbers(column: pa.Array) -> np.ndarray | None:
 
 
 def _whole(column: pa.Array) -> pa.Array:
-    """Booleans, dates and times as whole numbers: Python has none of the year 10000."""
+    """Booleans, dates and times as whole numbers: Python has none of the year 10000.
+
+    And texts as bytes, which have the same order: a text may be no UTF-8.
+    """
+    if pa.types.is_string(column.type):
+        return column.cast(pa.binary())
     if pa.types.is_boolean(column.type):
         return column.cast(pa.int8())
     if pa.types.is_date32(column.type):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,13 +11,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyarrow import NativeFile
 from pyarrow.fs import FileSystem
 
 from tideline.delta_io import is_damaged, whole_if_small
-from tideline.errors import VerificationFailed
-from tideline.folding.arrow import NotCovered
+from tideline.errors import BadInput, VerificationFailed
 from tideline.folding.arrow.hashing import SEED, SLICE, Hashes, add_column, add_longs, is_valid
-from tideline.model.current import COORDINATES, IS_DELETED, OLD_SUMS, FoldPlan
+from tideline.folding.arrow.keys import is_keyless
+from tideline.model.current import COORDINATES, IS_DELETED, FoldPlan
 from tideline.model.decoding import UNAVAILABLE
 from tideline.table.schema import TYPED_COLUMNS, current_columns, delta_fields, partition_in
 from tideline.table.written_types import ARROW_TYPES
@@ -25,7 +26,8 @@ from tideline.texts import told
 
 TOPIC_ID = "topic_id"
 _LOG = ("generation", "partition")
-_NEVER_NULL = (*COORDINATES[:-1], IS_DELETED)
+VARIANT = pa.struct([pa.field(name, pa.binary(), nullable=False) for name in ("value", "metadata")])
+"""As Spark writes it, and reads it: its two parts are never null. No other type has such parts."""
 _BITS = 60
 """Columns whose nulls one number tells."""
 _MOST_ROWS, _BATCH_BYTES, _READ_BYTES = 65_536, 16 * 1024 * 1024, 1024 * 1024
@@ -41,8 +43,10 @@ def arrow_type(kind: object) -> pa.DataType:
         kind: The column's type, as Delta and Spark write it in JSON.
 
     Raises:
-        NotCovered: The fold over Arrow does not know it.
+        BadInput: It is none of Delta's types that Tideline knows.
     """
+    if kind == "variant":
+        return VARIANT
     if isinstance(kind, Mapping) and kind["type"] == "struct":
         return pa.struct([(f["name"], arrow_type(f["type"])) for f in kind["fields"]])
     if isinstance(kind, Mapping) and kind["type"] == "array":
@@ -54,7 +58,10 @@ def arrow_type(kind: object) -> pa.DataType:
         return pa.decimal128(int(precision), int(scale))
     if isinstance(kind, str) and kind in ARROW_TYPES:
         return ARROW_TYPES[kind][0]
-    raise NotCovered(f"a column of type {kind}")
+    raise BadInput(
+        f"a column of type {kind} cannot be folded: this version of Tideline does not know that"
+        " type. Next: drop the column from the typed table, or upgrade"
+    )
 
 
 @dataclass(frozen=True)
@@ -121,15 +128,9 @@ class Shape:
         """How many numbers tell which columns of a row are null."""
         return (7 + len(self.plan.sequence) + len(self.plan.columns)) // _BITS + 1
 
-    @property
-    def is_hashed_alike(self) -> bool:
-        """Whether the sums of the plan are of the hash that is made here."""
-        nested = (k for n, k in self.kinds.items() if n != UNAVAILABLE)
-        return self.plan.sums != OLD_SUMS or not any(isinstance(k, Mapping) for k in nested)
-
 
 def hashes_of(shape: Shape, rows: pa.RecordBatch) -> Hashes:
-    """A hash of all that each row holds: that of `folding.spark.sums`."""
+    """A hash of all that each row holds: its name is `model.current.SUMS`."""
     parts = [_hashed(shape, rows.slice(n, SLICE)) for n in range(0, len(rows), SLICE)]
     return np.concatenate(parts) if parts else np.empty(0, np.uint64)
 
@@ -185,51 +186,53 @@ def _began(
 
 
 def read_rows(
-    store: FileSystem, path: str, schema: pa.Schema, topics: pa.Array, *, has_others: bool = False
+    store: FileSystem,
+    path: str,
+    schema: pa.Schema,
+    topics: pa.Array,
+    *,
+    key: Sequence[str] = (),
+    foreign: Callable[[int], None] | None = None,
 ) -> Generator[pa.RecordBatch, None, None]:
     """The rows of a data file in their order, in batches that memory bears.
+
+    A row that no fold has written is left out: one without a topic id, or with another one than
+    `topics` has; without another coordinate; where there is a key, without that or `is_deleted`.
 
     Args:
         store: Opens it.
         path: Relative to the table, not URL-encoded; folders may name a partition's values.
         schema: Which columns, with their types; one that the file does not have is null.
         topics: The dictionary of topic ids.
-        has_others: Whether rows with other topic ids may be there; they are left out.
+        key: The columns of the current table's key; none for typed rows, which may lack it.
+        foreign: Is told how many rows were left out, batch by batch.
 
     Raises:
-        VerificationFailed: The file is gone, or damaged.
-        NotCovered: A column has another type there, or a topic id is unknown.
+        VerificationFailed: The file is gone, or damaged, or a column stands there twice.
     """
     try:
         with store.open_input_file(path) as source:
-            parquet = pq.ParquetFile(
-                whole_if_small(source),
-                pre_buffer=False,
-                buffer_size=_READ_BYTES,
-                coerce_int96_timestamp_unit="us",
-                read_dictionary=[TOPIC_ID],
-            )
+            parquet = _opened(whole_if_small(source))
             named = _named(path, schema.names)
-            stored = [n for n in schema.names if n not in named]
-            _refuse_other_cases(path, stored, parquet.schema_arrow.names)
+            stored = _stored(path, [n for n in schema.names if n not in named], parquet)
             for number in range(parquet.num_row_groups):
                 group = parquet.metadata.row_group(number)
                 each = max(1, group.total_byte_size // max(1, group.num_rows))
                 size = max(1, min(_MOST_ROWS, _BATCH_BYTES // each))
-                there = [n for n in stored if n in parquet.schema_arrow.names]
-                few = min(size, _FEW_ROWS) if _may_repeat(group, there) else size
-                batches = parquet.iter_batches(
-                    few, row_groups=[number], columns=there, use_threads=False
-                )
+                few = min(size, _FEW_ROWS) if _may_repeat(group, [*stored]) else size
+                batches = _batches(parquet, number, [*stored], few)
                 for batch in _gathered(batches, size):
-                    found = _with_named(batch, named, schema)
-                    found = _known(found, topics) if has_others else found
-                    yield _shaped(found, path, schema, topics)
-    except KeyError as error:  # a name that is not there, or there twice
-        raise NotCovered(f"columns of {path}: {error}") from error
+                    columns = {stored[n]: batch.column(n) for n in stored}
+                    columns |= _named_columns(named, schema, len(batch))
+                    rows = _shaped(columns, path, schema, topics, len(batch))
+                    if not (ours := _is_ours(rows, key)).all():
+                        rows = rows.filter(pa.array(ours))
+                        if foreign is not None:
+                            foreign(len(ours) - len(rows))
+                    yield rows
     except FileNotFoundError as error:
         raise _damaged(path, "it is gone") from error
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise _damaged(path, str(error)) from error
     except OSError as error:
         if is_damaged(store, path):
@@ -237,15 +240,38 @@ def read_rows(
         raise
 
 
-def _refuse_other_cases(path: str, names: Sequence[str], there: Sequence[str]) -> None:
-    """Make sure that a column which is not there does not stand there in another case.
+def _opened(source: NativeFile) -> pq.ParquetFile:
+    def opened(*dictionaries: str) -> pq.ParquetFile:
+        return pq.ParquetFile(
+            source,
+            pre_buffer=False,
+            buffer_size=_READ_BYTES,
+            coerce_int96_timestamp_unit="us",
+            read_dictionary=[*dictionaries],
+        )
 
-    Spark finds it then: to Spark, cases of names are alike.
+    try:
+        return opened(TOPIC_ID)
+    except KeyError:  # there is no such column
+        return opened()
+
+
+def _stored(path: str, names: Sequence[str], parquet: pq.ParquetFile) -> dict[str, str]:
+    """The columns that a file has, by their names there: cases of names are alike, as to Spark.
+
+    Raises:
+        VerificationFailed: A column stands there twice.
     """
-    lower = {name.lower() for name in there}
-    for name in {*names} - {*there}:
-        if name.lower() in lower:
-            raise NotCovered(f"column {name} of {path} is written in another case")
+    there: dict[str, list[str]] = {}
+    for name in parquet.schema_arrow.names:
+        there.setdefault(name.lower(), []).append(name)
+    found: dict[str, str] = {}
+    for name in names:
+        same = there.get(name.lower(), [])
+        if len(same) > 1:
+            raise _damaged(path, f"column {name} stands there twice: {', '.join(same)}")
+        found |= dict.fromkeys(same, name)
+    return found
 
 
 def _may_repeat(group: pq.RowGroupMetaData, names: Sequence[str]) -> bool:
@@ -256,6 +282,32 @@ def _may_repeat(group: pq.RowGroupMetaData, names: Sequence[str]) -> bool:
         for c in columns
         if (name := c.path_in_schema.split(".")[0]) in names and name != TOPIC_ID
     )
+
+
+def _batches(
+    parquet: pq.ParquetFile, number: int, columns: Sequence[str], size: int
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a row group, as many at a time; fewer where Arrow has no array for so many.
+
+    Items of lists have 2 GiB at most, which a file does not tell that has equal ones once.
+    """
+    given = 0
+    while True:
+        at = 0
+        try:
+            for batch in parquet.iter_batches(
+                size, row_groups=[number], columns=[*columns], use_threads=False
+            ):
+                at += len(batch)
+                if at > given:
+                    yield batch.slice(max(0, len(batch) - (at - given)))
+                    given = at
+        except pa.ArrowNotImplementedError:
+            if size == 1:
+                raise
+            size = max(1, size // 32)
+        else:
+            return
 
 
 def _gathered(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
@@ -290,83 +342,153 @@ def _named(path: str, columns: Sequence[str]) -> dict[str, str | None]:
     return {name: value for name, value in partition_in(path).items() if name in columns}
 
 
-def _with_named(
-    batch: pa.RecordBatch, named: Mapping[str, str | None], schema: pa.Schema
-) -> pa.RecordBatch:
-    """A batch with what the names of its file's folders say."""
+def _named_columns(
+    named: Mapping[str, str | None], schema: pa.Schema, count: int
+) -> dict[str, pa.Array]:
+    """What the names of a file's folders say, as columns."""
+    found = {}
     for name, value in named.items():
-        texts = pa.repeat(pa.scalar(value, pa.string()), len(batch))
-        is_topic = name == TOPIC_ID
-        batch = batch.append_column(
-            name, texts if is_topic else texts.cast(schema.field(name).type)
-        )
-    return batch
-
-
-def _known(batch: pa.RecordBatch, topics: pa.Array) -> pa.RecordBatch:
-    """The rows of topic ids that are known."""
-    column = batch.column(TOPIC_ID)
-    if column.null_count:
-        raise NotCovered("a row without a topic id")
-    if not pa.types.is_dictionary(column.type):
-        column = column.cast(pa.string()).dictionary_encode()
-    is_known = np.asarray(pc.is_in(column.dictionary.cast(pa.string()), value_set=topics))
-    if is_known.all():
-        return batch
-    return batch.filter(pa.array(is_known[np.asarray(column.indices)]))
+        texts = pa.repeat(pa.scalar(value, pa.string()), count)
+        found[name] = texts if name == TOPIC_ID else texts.cast(schema.field(name).type)
+    return found
 
 
 def _shaped(
-    batch: pa.RecordBatch, path: str, schema: pa.Schema, topics: pa.Array
+    columns: Mapping[str, pa.Array], path: str, schema: pa.Schema, topics: pa.Array, count: int
 ) -> pa.RecordBatch:
-    """A batch in the columns of a schema."""
-    columns = []
+    """Columns of a file as those of a schema; what the file does not have is null."""
+    made = []
     for field in schema:
         is_topic = field.name == TOPIC_ID
-        column = pa.nulls(len(batch), pa.string() if is_topic else field.type)
-        if field.name in batch.schema.names:
-            column = batch.column(field.name)
+        kind = pa.string() if is_topic else field.type
+        column = columns.get(field.name)
+        if column is None:
+            column = pa.nulls(count, kind)
         try:
-            made = _coded(column, topics) if is_topic else conformed(column, field.type)
-        except NotCovered as error:
-            raise NotCovered(f"column {field.name} of {path}: {error}") from error
-        if made.null_count and field.name in _NEVER_NULL:
-            raise NotCovered(f"column {field.name} of {path} has a null")
-        columns.append(made)
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+            made.append(_coded(column, topics) if is_topic else conformed(column, kind))
+        except Unlike as error:
+            raise _changed(path, field.name, str(error)) from error
+    return pa.RecordBatch.from_arrays(made, schema=schema)
+
+
+def _is_ours(rows: pa.RecordBatch, key: Sequence[str]) -> np.ndarray:
+    """Which rows a fold may have written."""
+    found = np.ones(len(rows), bool)
+    for name in (*COORDINATES[:-1], *([IS_DELETED] if key else ())):
+        if name in rows.schema.names and rows.column(name).null_count:
+            found &= is_valid(rows.column(name))
+    return found & ~is_keyless([rows.column(n) for n in key]) if key else found
+
+
+def _changed(path: str, name: str, what: str) -> VerificationFailed:
+    what = told(what, 200)
+    return VerificationFailed(
+        f"data file {path} cannot be folded: column {name} has {what}: others have changed the"
+        " table; nothing was committed. Next: take their change back, or, where it is the current"
+        " table's file, tideline fold FILE --anew",
+        path=path,
+        why=f"column {name} has {what}",
+    )
+
+
+class Unlike(Exception):
+    """Values that are none of a column's type; says which type is in whose place."""
 
 
 def conformed(column: pa.Array, kind: pa.DataType) -> pa.Array:
     """A column in its table's type, where the file's tells the same values.
 
     Raises:
-        NotCovered: It may tell others.
+        Unlike: It does not.
     """
     found = column.type
     if found == kind:
         return column
+    if isinstance(found, pa.BaseExtensionType):
+        return conformed(column.storage, kind)
     if pa.types.is_dictionary(found):
         return conformed(column.dictionary_decode(), kind)
+    try:
+        made = _cast_nested(column, kind)
+        made = _cast(column, kind) if made is None else made
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise Unlike(f"{found} in place of {kind}, with other values: {error}") from error
+    if made is None:
+        raise Unlike(f"{found} in place of {kind}")
+    return made
+
+
+def _cast_nested(column: pa.Array, kind: pa.DataType) -> pa.Array | None:
+    """Values of several parts in a type of such; None for other types."""
+    found, mask = column.type, pc.is_null(column) if column.null_count else None
     if pa.types.is_struct(found) and pa.types.is_struct(kind):
-        parts = dict(zip((f.name for f in found), column.flatten(), strict=True))
-        made = [
-            conformed(parts[f.name], f.type) if f.name in parts else pa.nulls(len(column), f.type)
-            for f in kind
-        ]
-        return pa.StructArray.from_arrays(made, fields=list(kind), mask=pc.is_null(column))
-    is_list = pa.types.is_list(found) or pa.types.is_large_list(found)
-    if is_list and pa.types.is_list(kind):
+        made = [*_parts(column, kind)]
+        if kind == VARIANT and any(part.null_count > column.null_count for part in made):
+            raise Unlike("a null in a part of a VARIANT")
+        return pa.StructArray.from_arrays(made, fields=list(kind), mask=mask)
+    if pa.types.is_list(kind) and any(is_it(found) for is_it in _LISTS):
         column = column.cast(pa.list_(pa.field("element", found.value_type)))
-        values = conformed(column.values, kind.value_type)
-        mask = pc.is_null(column) if column.null_count else None
-        return pa.ListArray.from_arrays(column.offsets, values, type=kind, mask=mask)
+        offsets, start, end = _offsets(column)
+        values = conformed(column.values.slice(start, end - start), kind.value_type)
+        return pa.ListArray.from_arrays(offsets, values, type=kind, mask=mask)
     if pa.types.is_map(found) and pa.types.is_map(kind):
-        keys, items = conformed(column.keys, kind.key_type), conformed(column.items, kind.item_type)
-        mask = pc.is_null(column) if column.null_count else None
-        return pa.MapArray.from_arrays(column.offsets, keys, items, type=kind, mask=mask)
-    if _is_alike(found, kind):
-        return column.cast(kind)
-    raise NotCovered(f"{found} in place of {kind}")
+        offsets, start, end = _offsets(column)
+        keys, items = (part.slice(start, end - start) for part in (column.keys, column.items))
+        keys, items = conformed(keys, kind.key_type), conformed(items, kind.item_type)
+        return pa.MapArray.from_arrays(offsets, keys, items, type=kind, mask=mask)
+    return None
+
+
+_LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+
+
+def _parts(column: pa.StructArray, kind: pa.StructType) -> Iterator[pa.Array]:
+    """The fields of a type; cases of their names are alike, as to Spark."""
+    there: dict[str, list[pa.Array]] = {}
+    for field, part in zip(column.type, column.flatten(), strict=True):
+        there.setdefault(field.name.lower(), []).append(part)
+    for field in kind:
+        same = there.get(field.name.lower(), [])
+        if len(same) > 1:
+            raise Unlike(f"the field {field.name} twice")
+        yield conformed(same[0], field.type) if same else pa.nulls(len(column), field.type)
+
+
+def _offsets(column: pa.Array) -> tuple[pa.Array, int, int]:
+    """Where each list or map begins among those of this array; and where these begin and end."""
+    offsets = np.asarray(column.offsets)
+    start, end = int(offsets[0]), int(offsets[-1])
+    return pa.array(offsets - start, pa.int32()), start, end
+
+
+def written(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows as a file has them: a VARIANT that is null has empty parts, as none may be null."""
+    if not any(_has_variant(kind) for kind in rows.schema.types):
+        return rows
+    columns = [_without_nulls(column) for column in rows.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
+
+
+def _has_variant(kind: pa.DataType) -> bool:
+    parts = (kind.field(n).type for n in range(kind.num_fields)) if pa.types.is_nested(kind) else ()
+    return kind == VARIANT or any(map(_has_variant, parts))
+
+
+def _without_nulls(column: pa.Array) -> pa.Array:
+    kind, mask = column.type, pc.is_null(column) if column.null_count else None
+    if not _has_variant(kind):
+        return column
+    if pa.types.is_struct(kind):
+        is_it, parts = kind == VARIANT, column.flatten()
+        parts = [pc.fill_null(part, b"") if is_it else _without_nulls(part) for part in parts]
+        return pa.StructArray.from_arrays(parts, fields=list(kind), mask=mask)
+    offsets, start, end = _offsets(column)
+    if pa.types.is_list(kind):
+        values = _without_nulls(column.values.slice(start, end - start))
+        return pa.ListArray.from_arrays(offsets, values, type=kind, mask=mask)
+    items = _without_nulls(column.items.slice(start, end - start))
+    keys = column.keys.slice(start, end - start)
+    return pa.MapArray.from_arrays(offsets, keys, items, type=kind, mask=mask)
 
 
 def without(column: pa.Array, gone: np.ndarray) -> pa.Array:
@@ -374,27 +496,49 @@ def without(column: pa.Array, gone: np.ndarray) -> pa.Array:
     return column.take(pa.array(np.arange(len(column)), mask=gone)) if gone.any() else column
 
 
-def _is_alike(found: pa.DataType, kind: pa.DataType) -> bool:
-    """Whether every value of a file's type is one of the table's."""
-    if pa.types.is_timestamp(found) and pa.types.is_timestamp(kind):
-        return (found.tz is None) == (kind.tz is None)
-    if pa.types.is_integer(found) and pa.types.is_integer(kind):
-        return bool(found.bit_width <= kind.bit_width)
-    texts = (pa.types.is_large_string, pa.types.is_string_view)
-    data = (pa.types.is_large_binary, pa.types.is_binary_view)
-    return any(t(found) for t in (texts if pa.types.is_string(kind) else ())) or any(
-        t(found) for t in (data if pa.types.is_binary(kind) else ())
-    )
+def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array | None:
+    """Values of a type that may tell those of another one, in that; None for other types.
+
+    Raises:
+        pa.ArrowInvalid: One is none of that type.
+    """
+    found, is_it = column.type, pa.types
+    if is_it.is_timestamp(found) and is_it.is_timestamp(kind):  # to Spark, zones are alike
+        return column.cast(pa.timestamp("us", found.tz)).view(pa.int64()).view(kind)
+    if (is_it.is_string(kind) or is_it.is_binary(kind)) and any(is_a(found) for is_a in _BYTES):
+        is_text = is_it.is_string_view(found) or is_it.is_large_string(found)
+        if not (is_it.is_string(found) or is_it.is_binary(found)):
+            column = column.cast(pa.string() if is_text else pa.binary())
+        return column.view(kind)  # a text may be no UTF-8
+    pairs = ((is_a(found), into(kind)) for is_a, into in _CAST)
+    return column.cast(kind) if any(map(all, pairs)) else None
+
+
+_BYTES = (
+    *(pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
+    *(pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view),
+    pa.types.is_fixed_size_binary,
+)
+_CAST: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType], bool]], ...] = (
+    (pa.types.is_null, lambda kind: True),
+    (pa.types.is_integer, pa.types.is_integer),
+    (pa.types.is_integer, pa.types.is_decimal),
+    (pa.types.is_integer, pa.types.is_float64),
+    (pa.types.is_floating, pa.types.is_float64),
+    (pa.types.is_float16, pa.types.is_float32),
+    (pa.types.is_decimal, pa.types.is_decimal),
+    (pa.types.is_date, pa.types.is_date),
+    (pa.types.is_date, pa.timestamp("us").__eq__),
+)
+"""Types of files and of tables: a value that the table's does not have is refused by the cast."""
 
 
 def _coded(column: pa.Array, topics: pa.Array) -> pa.DictionaryArray:
-    """Topic ids by their numbers in one dictionary, the same in all batches."""
+    """Topic ids by their numbers in one dictionary, the same in all batches; null for others."""
     if not len(column):
         return pa.DictionaryArray.from_arrays(pa.array([], pa.int32()), topics)
     if not pa.types.is_dictionary(column.type):
         column = conformed(column, pa.string()).dictionary_encode()
-    numbers = pc.index_in(column.dictionary.cast(pa.string()), value_set=topics)
-    if column.null_count or numbers.null_count:
-        raise NotCovered("a topic id that the plan does not know")
-    codes = np.asarray(numbers)[np.asarray(column.indices)]
-    return pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), topics)
+    numbers = pc.index_in(conformed(column.dictionary, pa.string()), value_set=topics)
+    codes = numbers.take(column.indices)
+    return pa.DictionaryArray.from_arrays(codes.cast(pa.int32()), topics)
