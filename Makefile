@@ -116,7 +116,7 @@ soak: setup-tests  ## Everything at once in a seeded order: SEED=1 MINUTES=10 LE
 simulation: $(TESTS_READY)  ## Random histories in a simulated world: SEED=1 MINUTES=10
 	PYTHONPATH=plugins:. $(BIN)/python -m tests.simulation --seed $(or $(SEED),1) --minutes $(or $(MINUTES),10)
 
-fuzz: setup-tests  ## Random histories of changes, folded by a real Spark, against a definition: SEED=1 MINUTES=10
+fuzz: setup-tests  ## Random histories of changes, folded, against a definition: SEED=1 MINUTES=10
 	PYTHONPATH=plugins:dags:spark_jobs:. $(BIN)/python -m tests.fuzz --seed $(or $(SEED),1) --minutes $(or $(MINUTES),10)
 
 bench: setup-tests  ## Against the peers, hours; goes on where it was cut off; writes docs/benchmarks.md

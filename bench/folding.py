@@ -1,10 +1,9 @@
 """`make bench-fold`: changes into a current table, beside MERGE of Spark and of delta-rs.
 
-The typed rows are made by Spark. The fold that runs do by themselves has a process of its own; the
-one by Spark is the application that runs start, warm and in one session with MERGE; delta-rs merges
-in this process. Each way does each portion of changes once, on a table of its own, and all have the
-same rows at the end; both folds leave the same sums. Writes its table into docs/current.md, between
-the two comments that name this module.
+The typed rows are made by Spark. The fold has a process of its own; MERGE runs in one warm session;
+delta-rs merges in this process. Each way does each portion of changes once, on a table of its own,
+and all have the same rows at the end. Writes its table into docs/current.md, between the two
+comments that name this module.
 """
 
 from __future__ import annotations
@@ -20,14 +19,12 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 
 from deltalake import DeltaTable
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-import fold_changes
 from bench.processor import used, with_jvms
 from bench.report import write_between
 from bench.tables import Table
@@ -36,9 +33,10 @@ from tideline.delta_io import files_of
 from tideline.documents import load
 from tideline.folding.arrow.folding import fold as fold_over_arrow
 from tideline.model.current import CurrentColumn, Deletes, Folding, FoldPlan, FoldRecord, Layout
+from tideline.model.fold_job import BucketFiles, FoldJob, FoldResult
 from tideline.model.head import KnownCommit
 from tideline.model.offsets import CoordinateRange
-from tideline.model.spark_job import BucketFiles, FoldJob, FoldResult, Output
+from tideline.model.spark_job import Output
 from tideline.table.written_files import Manifest
 
 _PAGE = Path("docs/current.md")
@@ -47,7 +45,7 @@ _CHANGES = 50_000
 _ROUNDS = 3
 _VALUES = 8
 """Columns of a row beside its key: as many numbers as texts."""
-_WAYS = ("fold", "fold by Spark", "MERGE of Spark", "merge of delta-rs")
+_WAYS = ("fold", "MERGE of Spark", "merge of delta-rs")
 
 
 @dataclass
@@ -67,13 +65,11 @@ class Fold:
     Args:
         execute: Folds.
         folder: Of the typed table and of the current one.
-        name: The current one's.
         buckets: How many.
     """
 
     execute: Callable[[FoldJob], FoldResult]
     folder: Path
-    name: str
     buckets: int
     head: Folding = field(default_factory=Folding)
     files: dict[int, list[str]] = field(default_factory=dict)
@@ -82,7 +78,7 @@ class Fold:
     @property
     def root(self) -> Path:
         """Of the current table."""
-        return self.folder / self.name
+        return self.folder / "current"
 
     def fold(self, start: int, end: int) -> FoldResult:
         """Fold the typed rows at offsets; `end` is exclusive."""
@@ -110,8 +106,6 @@ class Fold:
             table_uri=str(self.root),
         )
         job = FoldJob(
-            stream="orders",
-            run_id="run",
             typed_uri=str(typed),
             typed_files=tuple(
                 str(path.relative_to(typed)) for path in sorted(typed.glob(f"{start}/*.parquet"))
@@ -122,7 +116,7 @@ class Fold:
             before=self.head.buckets,
         )
         result = self.execute(job)
-        assert result.error is None, result.message
+        assert not result.refused, result.refused
         self._commit(folder, result)
         record = FoldRecord(plan, buckets=result.left)
         known = KnownCommit(self.count, 1, plan.plan_id, "run")
@@ -179,8 +173,7 @@ def folding(folder: Path, rows: int, buckets: int) -> Table:
     spark = InProcessSpark(is_small=False)
     session = spark.session
     here = Here()
-    fold = Fold(here.execute, folder, "current", buckets)
-    beside = Fold(partial(fold_changes.execute, session), folder, "by-spark", buckets)
+    fold = Fold(here.execute, folder, buckets)
     table = Table(
         "folding",
         f"{rows:,} rows of {_VALUES + 1} columns, {buckets} buckets; {_CHANGES:,} changes a portion"
@@ -192,8 +185,6 @@ def folding(folder: Path, rows: int, buckets: int) -> Table:
     _typed(session, folder, 0, session.range(rows).select(F.col("id").alias("k")))
     fold.fold(0, rows)
     _told(table, f"all {rows:,}, the first time", _WAYS[0], here.meter)
-    first = _measured(beside.root, lambda: beside.fold(0, rows))
-    _told(table, f"all {rows:,}, the first time", _WAYS[1], first)
     for name in ("spark", "rust"):
         made = session.read.parquet(str(folder / "typed" / "0")).select(*(n for n, _ in _columns()))
         made.repartition(8).write.format("delta").save(str(folder / name))
@@ -203,9 +194,8 @@ def folding(folder: Path, rows: int, buckets: int) -> Table:
             keys = _keys(session, kind, rows, number, buckets)
             count = _typed(session, folder, offset, keys)
             fold.fold(offset, offset + count)
-            meters = (here.meter, *_portion(session, beside, offset, count))
+            meters = (here.meter, *_portion(session, folder, offset))
             offset += count
-            assert fold.head.buckets == beside.head.buckets, kind
         for way, meter in zip(_WAYS, meters, strict=True):
             _told(table, kind, way, meter)
     _compare(session, fold)
@@ -214,13 +204,13 @@ def folding(folder: Path, rows: int, buckets: int) -> Table:
     return table
 
 
-def _portion(session: SparkSession, fold: Fold, offset: int, count: int) -> tuple[Meter, ...]:
-    """The same changes by each way."""
-    changes = fold.folder / "typed" / str(offset)
+def _portion(session: SparkSession, folder: Path, offset: int) -> tuple[Meter, ...]:
+    """The same changes by each other way."""
+    changes = folder / "typed" / str(offset)
 
     def by_rust() -> None:
         found = DeltaTable(str(changes.with_name(f"delta-{offset}"))).to_pyarrow_table()
-        merge = DeltaTable(str(fold.folder / "rust")).merge(found, "t.k = s.k", "s", "t")
+        merge = DeltaTable(str(folder / "rust")).merge(found, "t.k = s.k", "s", "t")
         merge.when_matched_delete("s.op = 'd'").when_matched_update(
             {n: f"s.{n}" for n, _ in _columns()}
         ).when_not_matched_insert({n: f"s.{n}" for n, _ in _columns()}, "s.op <> 'd'").execute()
@@ -230,7 +220,7 @@ def _portion(session: SparkSession, fold: Fold, offset: int, count: int) -> tupl
         sets = ", ".join(f"t.{n} = s.{n}" for n, _ in _columns())
         names, values = (", ".join(f"{p}{n}" for n, _ in _columns()) for p in ("", "s."))
         session.sql(
-            f"MERGE INTO delta.`{fold.folder / 'spark'}` t USING s ON t.k = s.k"
+            f"MERGE INTO delta.`{folder / 'spark'}` t USING s ON t.k = s.k"
             f" WHEN MATCHED AND s.op = 'd' THEN DELETE WHEN MATCHED THEN UPDATE SET {sets}"
             f" WHEN NOT MATCHED AND s.op <> 'd' THEN INSERT ({names}) VALUES ({values})"
         ).collect()
@@ -238,9 +228,8 @@ def _portion(session: SparkSession, fold: Fold, offset: int, count: int) -> tupl
     copy = session.read.parquet(str(changes))
     copy.write.format("delta").save(str(changes.with_name(f"delta-{offset}")))
     return (
-        _measured(fold.root, lambda: fold.fold(offset, offset + count)),
-        _measured(fold.folder / "spark", by_spark),
-        _measured(fold.folder / "rust", by_rust),
+        _measured(folder / "spark", by_spark),
+        _measured(folder / "rust", by_rust),
     )
 
 

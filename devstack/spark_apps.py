@@ -8,17 +8,16 @@ import sys
 from typing import TYPE_CHECKING
 
 import decode_rows
-import fold_changes
 import ingest_range
 from devstack.connect_server import ConnectServer
 from tideline.errors import ServiceAway
 from tideline.launch.connect import SparkConnect
 from tideline.launch.jars import delta_jars, spark_jars
 from tideline.launch.java import find_java
-from tideline.launch.programs import DECODE, FOLD, INGEST, application_for
+from tideline.launch.programs import DECODE, INGEST, application_for
 from tideline.launch.submit import class_paths, configuration
 from tideline.model.addresses import StoreKind, store_of
-from tideline.model.spark_job import DecodeResult, FoldResult, SparkResult
+from tideline.model.spark_job import DecodeResult, SparkResult
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,8 +45,6 @@ class InProcessSpark:
 
     `submits` counts the applications.
     """
-
-    is_here = True
 
     def __init__(self, *, is_small: bool = True, store: StoreKind | None = None) -> None:
         self.submits = 0
@@ -90,9 +87,9 @@ class InProcessSpark:
             ServiceAway: The application failed; its result says why.
         """
         self.submits += 1
-        programs = {INGEST: ingest_range, DECODE: decode_rows, FOLD: fold_changes}
+        programs = {INGEST: ingest_range, DECODE: decode_rows}
         program = programs[application_for(job_path)]
-        result: SparkResult | DecodeResult | FoldResult = program.run(job_path, self.session)
+        result: SparkResult | DecodeResult = program.run(job_path, self.session)
         if result.error:
             raise ServiceAway("the application failed")
 
@@ -112,8 +109,6 @@ class ConnectSpark(InProcessSpark):
         store: As above, of the session in this process.
     """
 
-    is_here = False
-
     def __init__(self, server: ConnectServer, *, store: StoreKind | None = None) -> None:
         super().__init__(store=store)
         self.server = server
@@ -126,8 +121,6 @@ class ConnectSpark(InProcessSpark):
 
 class NoSpark:
     """For runs that must not start Spark."""
-
-    is_here = True
 
     def submit(self, job_path: str) -> None:
         """Must not be called.

@@ -27,7 +27,7 @@ FOLDS = tuple(
     f"tests/spark/test_{name}.py"
     for name in (
         *("current", "current_damage", "current_order", "current_views"),
-        *("fold", "fuzz", "hashes", "sweeping"),
+        *("fuzz", "hashes", "sweeping"),
     )
 )
 """Half of the Spark suite."""

@@ -17,8 +17,6 @@ from tests.__main__ import ROOT, main
 
 _MARK = "mark.slow"
 _SUITES = ("unit", "property", "dags", "integration", "page", "spark", "e2e")
-_OTHERWISE = ("test_fold.py",)
-"""All of their tests do more here (`TIDELINE_TEST_FOLD`)."""
 _HISTORIES = ("tests/simulation/test_rules_out.py", "tests/simulation/test_ways_out.py")
 
 
@@ -30,8 +28,7 @@ def parts() -> Iterator[tuple[str, tuple[str, ...]]]:
     others += [ROOT / name for name in _HISTORIES]
     for path in sorted(path for path in others if _MARK in path.read_text()):
         name = f"{path.parent.name}-{path.stem.removeprefix('test_')}"
-        marks = "" if path.name in _OTHERWISE else "slow"
-        yield name, (str(path.relative_to(ROOT)), "-m", marks)
+        yield name, (str(path.relative_to(ROOT)), "-m", "slow")
 
 
 def chosen(names: str) -> dict[str, tuple[str, ...]]:
@@ -47,5 +44,4 @@ def chosen(names: str) -> dict[str, tuple[str, ...]]:
 
 
 if __name__ == "__main__":
-    os.environ["TIDELINE_TEST_FOLD"] = "both"
     sys.exit(main(sys.argv[1:], chosen(os.environ.get("PARTS", ""))))

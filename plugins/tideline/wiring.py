@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from tideline.catalog.port import CatalogPort
 from tideline.delta_io import files_of
+from tideline.folding.engine import fold_here
 from tideline.kafka.port import KafkaPort
 from tideline.kafka.settings import kafka_settings
 from tideline.landing.context import RunContext, TypedTables
@@ -201,7 +202,7 @@ def open_run(
             warnings=settings.warnings,
             connect_catalog=None if stream.catalog is None else connect_catalog,
             open_table=partial(_maintained, store),
-            stores=partial(_files, store),
+            fold=partial(fold_here, partial(_files, store)),
         )
 
 

@@ -1,4 +1,4 @@
-"""Random histories of changes, folded by a real Spark and held against a definition.
+"""Random histories of changes, folded and held against a definition.
 
 Read in this order:
 

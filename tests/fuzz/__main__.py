@@ -2,7 +2,7 @@
 
     python -m tests.fuzz --minutes 10 --seed 1       every profile in turn, from that seed on
     python -m tests.fuzz --histories 20 --profiles eras keys
-    python -m tests.fuzz --by kernel                 without Spark; its views and modes are left out
+    python -m tests.fuzz --without-spark             its views are left out
     python -m tests.fuzz --replay FILE               a printed history
     python -m tests.fuzz --replay FILE --shrink      the shortest that fails alike
 
@@ -23,30 +23,29 @@ from pathlib import Path
 
 from devstack.spark_apps import InProcessSpark
 from tests.fuzz.histories import PROFILES, History, make_history
-from tests.fuzz.lake import By
-from tests.fuzz.mends_out import EACH
 from tests.fuzz.play import Outcome, play
 
 
 def main() -> int:
     """Fold, or replay."""
     options = _options()
-    spark = InProcessSpark(is_small=False)
-    if options.by != "kernel":  # no session is started for that
+    spark = None if options.without_spark else InProcessSpark(is_small=False)
+    if spark is not None:
         spark.session.conf.set("spark.sql.shuffle.partitions", "2")  # rows are few, tasks cost
     try:
         if options.replay:
             history = History.load(Path(options.replay).read_text())
-            return _replayed(spark, history, options.by, shorten=options.shrink)
+            return _replayed(spark, history, shorten=options.shrink)
         return _explored(spark, options)
     finally:
-        spark.stop()
+        if spark is not None:
+            spark.stop()
 
 
-def played(spark: InProcessSpark, history: History, by: By = "kernel") -> Outcome:
+def played(spark: InProcessSpark | None, history: History) -> Outcome:
     """A history, in a folder of its own that goes with it."""
     with tempfile.TemporaryDirectory(prefix="tideline-fuzz-") as folder:
-        return play(history, spark, Path(folder), by)
+        return play(history, spark, Path(folder))
 
 
 def kinds_of(outcome: Outcome) -> list[str]:
@@ -54,7 +53,7 @@ def kinds_of(outcome: Outcome) -> list[str]:
     return [*dict.fromkeys(p.partition(":")[0] for p in outcome.problems)]
 
 
-def _explored(spark: InProcessSpark, options: argparse.Namespace) -> int:
+def _explored(spark: InProcessSpark | None, options: argparse.Namespace) -> int:
     profiles, began = options.profiles, time.monotonic()
     failed: Counter[tuple[str, str]] = Counter()
     histories: Counter[str] = Counter()
@@ -63,11 +62,11 @@ def _explored(spark: InProcessSpark, options: argparse.Namespace) -> int:
         if time.monotonic() - began > 60 * (options.minutes or float("inf")):
             break
         history = make_history(seed, profile, options.folds)
-        outcome = played(spark, history, options.by)
+        outcome = played(spark, history)
         histories[profile] += 1
         compared.update(outcome.counts)
         if options.each:
-            print(f"{EACH}{profile} {history.seed}: {'; '.join(kinds_of(outcome))}", flush=True)
+            print(f"== {profile} {history.seed}: {'; '.join(kinds_of(outcome))}", flush=True)
         for kind in kinds_of(outcome):
             failed[profile, kind] += 1
             if failed[profile, kind] == 1:
@@ -91,17 +90,17 @@ def _places(options: argparse.Namespace) -> Iterator[tuple[str, int]]:
             yield profile, seed
 
 
-def _replayed(spark: InProcessSpark, history: History, by: By, *, shorten: bool) -> int:
-    outcome = played(spark, history, by)
+def _replayed(spark: InProcessSpark | None, history: History, *, shorten: bool) -> int:
+    outcome = played(spark, history)
     if shorten and outcome.problems:
-        history = _shrunk(spark, history, by, kinds_of(outcome)[0])
-        outcome = played(spark, history, by)
+        history = _shrunk(spark, history, kinds_of(outcome)[0])
+        outcome = played(spark, history)
         print(history.dump())
     print("\n".join(f"!! {p}" for p in outcome.problems) or "nothing is wrong")
     return 1 if outcome.problems else 0
 
 
-def _shrunk(spark: InProcessSpark, history: History, by: By, kind: str) -> History:
+def _shrunk(spark: InProcessSpark | None, history: History, kind: str) -> History:
     """Fewer events that fail alike, half of them at a time, then quarters, and so on."""
     size = len(history.events) // 2
     while size:
@@ -109,7 +108,7 @@ def _shrunk(spark: InProcessSpark, history: History, by: By, kind: str) -> Histo
         while start < len(history.events):
             events = history.events
             shorter = replace(history, events=events[:start] + events[start + size :])
-            if kind in kinds_of(played(spark, shorter, by)):
+            if kind in kinds_of(played(spark, shorter)):
                 history = shorter
             else:
                 start += size
@@ -126,12 +125,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--profiles", nargs="+", default=[*PROFILES], choices=[*PROFILES], metavar="NAME"
     )
-    parser.add_argument(
-        "--by",
-        choices=("kernel", "spark", "both"),
-        default="both",
-        help="what folds; both: rows, sums and answers of each fold have to be the same",
-    )
+    parser.add_argument("--without-spark", action="store_true", help="leave its views out")
     parser.add_argument("--folds", type=int, default=3, help="in a history, about")
     parser.add_argument("--print", action="store_true", help="print what fails, to be replayed")
     parser.add_argument("--each", action="store_true", help="a line for each history")

@@ -34,7 +34,6 @@ class Profile:
         snapshots: How likely one is taken, before each fold.
         rewrites: How likely records are decoded otherwise, redriven or rewound, before each fold.
         forges: How likely somebody else changes the table, after each fold.
-        ansi: Whether others set Spark's mode and more between folds.
         kinds: Of keys; none for any.
         drops: How likely the table, or the newest ledger, is gone.
         misorders: How likely an older version has folded in another order of incarnations.
@@ -56,7 +55,6 @@ class Profile:
     snapshots: float = 0
     rewrites: float = 0
     forges: float = 0
-    ansi: bool = False
     kinds: tuple[str, ...] = ()
     drops: float = 0
     misorders: float = 0
@@ -79,7 +77,6 @@ PROFILES = {
     ),
     "keys": Profile(
         partitions=2,
-        ansi=True,
         kinds=("decimal", "decimal+text", "fraction+integer", "whole+date+text"),
         lacks=(0,),
     ),
@@ -102,7 +99,6 @@ PROFILES = {
         snapshots=0.2,
         rewrites=0.3,
         forges=0.1,
-        ansi=True,
         drops=0.1,
         forgets=True,
         renames=True,
@@ -208,8 +204,6 @@ class _Drawing:
         if self._is(0.1):
             yield ("cut", self.random.randrange(4), self.random.randrange(6))
         yield from self._read_again()
-        if p.ansi:
-            yield ("ansi", self.random.randrange(2))
 
     def _read_again(self) -> Iterator[Event]:
         """Deletes of which nobody tells, and a snapshot that may tell what is there."""

@@ -3,39 +3,37 @@
 from __future__ import annotations
 
 import shutil
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
-from typing import Any, Literal, cast
-from unittest.mock import patch
+from typing import Any, cast
 
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable, write_deltalake
 
+from devstack.spark_apps import InProcessSpark, NoSpark
 from tests.fuzz import keys, oracle
 from tests.fuzz.topic import Incarnation, Place, Topic
 from tests.simulation.store import MemoryStore, StoreState
-from tests.worlds.folds import answer, rows_of, runs_of
+from tests.worlds.folds import runs_of
 from tests.worlds.rows import LOG
 from tideline.delta_io import files_of
-from tideline.folding import execution
 from tideline.folding.checking import CurrentCheck, check_current
+from tideline.folding.engine import fold_here
 from tideline.folding.steps import fold_changes, verify_current
 from tideline.folding.sweeping import Ghosts, find_ghosts, sweep
 from tideline.folding.views import Engine, view_of
 from tideline.kafka.port import KafkaPort
 from tideline.landing.context import RunContext, TypedTables
-from tideline.launch.job import SparkPort
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.state import LedgerState
 from tideline.model.current import FoldRequest
 from tideline.model.decoding import PartPlan, ReaderSchema, TypedColumn
+from tideline.model.fold_job import FoldJob, FoldResult
 from tideline.model.head import KnownCommit, PartitionPosition
 from tideline.model.incident import Decision
 from tideline.model.observation import TableObservation
@@ -43,7 +41,6 @@ from tideline.model.offsets import CoordinateRange, PartitionIdentity, ReadRange
 from tideline.model.places import NOWHERE, Places
 from tideline.model.plan import LandedRange
 from tideline.model.request import RunRequest
-from tideline.model.spark_job import FoldJob, FoldResult
 from tideline.stream.stream import Stream
 from tideline.table.delta_table import TargetTable
 from tideline.table.port import TablePort
@@ -60,8 +57,6 @@ _OWN = [
 ]
 _AT = ("topic_id", "generation", "partition", "offset", "timestamp")
 
-By = Literal["kernel", "spark", "both"]
-"""What folds: this process where it may, or Spark; or each fold is done in both ways."""
 Found = dict[str, Any]
 """A row of the current table, or of a view over it."""
 
@@ -145,23 +140,21 @@ class Lake:
     """The tables of one history.
 
     Args:
-        spark: Folds.
+        spark: Asked for its views, if it is there.
         folder: Empty.
         topic: Whose records are decoded here.
         options: Of the history: `buckets`, `order`, `keeps`.
-        by: What folds.
     """
 
     def __init__(
         self,
-        spark: SparkPort,
+        spark: InProcessSpark | None,
         folder: Path,
         topic: Topic,
         options: Mapping[str, Any],
-        by: By = "kernel",
     ) -> None:
-        self.spark, self.folder, self.topic, self.by = spark, folder, topic, by
-        self.folds: Counter[str] = Counter()
+        self.spark, self.folder, self.topic = spark, folder, topic
+        self.folds = 0
         self.key_names = [f"k{n}" for n, _ in enumerate(keys.key_types(topic.key), 1)]
         is_sequence = options["order"] == "sequence"
         current: dict[str, Any] = {
@@ -186,7 +179,6 @@ class Lake:
         self.store = StoreState()
         self.followed = 0
         self.runs: list[str] = []
-        self.others: dict[str, str] = {}
         parts = (_key_part(self.key_names),)
         self.update(lambda s: replace(s, decoding=replace(s.decoding, parts=parts)))
         if options["order"] == "time":
@@ -221,39 +213,18 @@ class Lake:
             ledger=self.ledger,
             connect=lambda: cast(KafkaPort, _Kafka(self.topic.eras[-1].topic_id)),
             table=cast(TablePort, _Raw(tuple(self._landings()))),
-            spark=self.spark,
+            spark=NoSpark(),
             typed=TypedTables(
                 {"": TargetTable(decode.table.uri, {}, TYPED_COORDINATES)},
                 cast(TablePort, _SetAside(self.ranges(hidden))),
             ),
             current=TargetTable(current.table.uri, {}, CURRENT_COORDINATES),
-            stores=None if self.by == "spark" else lambda uri: files_of(uri, {}),
+            fold=self._fold,
         )
 
-    @contextmanager
-    def _folding(self) -> Iterator[None]:
-        """Each fold is counted, and done once more by Spark where both are asked for."""
-        here, there = execution.fold_here, execution.answer_of
-
-        def fold_here(run: RunContext, job: FoldJob) -> FoldResult:
-            result = here(run, job)
-            self.folds["kernel"] += 1
-            if self.by == "both":
-                folder = f"{job.current.folder}-beside"
-                beside = replace(job, current=replace(job.current, folder=folder))
-                other = there(run, beside, FoldResult)
-                assert answer(job, result) == answer(job, other), f"{result} and {other}"
-                if result.written.rows:
-                    assert rows_of(job.current) == rows_of(beside.current)
-                shutil.rmtree(Path(job.current.uri, folder), ignore_errors=True)
-            return result
-
-        def answer_of(run: RunContext, job: FoldJob, kind: type[FoldResult]) -> FoldResult:
-            self.folds["spark"] += 1
-            return there(run, job, kind)
-
-        with patch.multiple(execution, fold_here=fold_here, answer_of=answer_of):
-            yield
+    def _fold(self, job: FoldJob) -> FoldResult:
+        self.folds += 1
+        return fold_here(lambda uri: files_of(uri, {}), job)
 
     # ---- what is decoded
 
@@ -363,34 +334,14 @@ class Lake:
         name = run_id or f"run-{len(self.runs)}"
         self.runs.append(name)
         run = self.context(name)
-        with self._used_by_others():
-            made = fold_changes(run, asked)
-            if made is not None:
-                verify_current(run)
+        made = fold_changes(run, asked)
+        if made is not None:
+            verify_current(run)
         return made is not None
 
     def check(self) -> CurrentCheck:
         """`tideline fold FILE --check`."""
-        with self._used_by_others():
-            return check_current(self.context("check"))
-
-    @contextmanager
-    def _used_by_others(self) -> Iterator[None]:
-        """Spark's session with the settings of somebody else; it starts if anything asks it."""
-        if self.by == "kernel":
-            with self._folding():
-                yield
-            return
-        conf = self.spark.session.conf
-        usual = {name: conf.get(name) for name in self.others}
-        try:
-            for name, value in self.others.items():
-                conf.set(name, value)
-            with self._folding():
-                yield
-        finally:
-            for name, value in usual.items():
-                conf.set(name, value)
+        return check_current(self.context("check"))
 
     def decide(self, choice: str) -> None:
         """Somebody answers what has halted the fold last."""
@@ -406,8 +357,7 @@ class Lake:
         """`tideline sweep FILE --rows N`."""
         name = f"run-{len(self.runs)}"
         self.runs.append(name)
-        with self._used_by_others():
-            sweep(self.context(name), rows)
+        sweep(self.context(name), rows)
 
     def floors(self, found: Iterable[Any]) -> tuple[oracle.Floor, ...]:
         """Floors as the definition has them: all of them are of one incarnation."""
@@ -456,6 +406,7 @@ class Lake:
                     duck.execute(f"CREATE VIEW {name} AS SELECT * FROM {table}")
                 found = duck.sql(sql).to_arrow_table()
         else:
+            assert self.spark is not None
             session = self.spark.session
             for name, paths in files.items():
                 session.read.parquet(*paths).createOrReplaceTempView(name)

@@ -9,30 +9,17 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from devstack.spark_apps import InProcessSpark
 from tests.fuzz import keys, oracle
 from tests.fuzz.histories import Event, History
-from tests.fuzz.lake import By, Found, Lake
+from tests.fuzz.lake import Found, Lake
 from tests.fuzz.topic import BEGINNING, Place, Topic
 from tideline.errors import BadInput, FoldingHalted
 from tideline.folding.checking import CurrentCheck
 from tideline.folding.views import Engine
-from tideline.launch.job import SparkPort
 
 AT = ("topic_id", "generation", "partition", "offset", "timestamp")
 VALUES = (*keys.COLUMNS.values(), "unavailable_columns")
-_ANSI = "spark.sql.ansi.enabled"
-_OTHERS = {
-    "spark.sql.ansi.doubleQuotedIdentifiers": "true",
-    "spark.sql.caseSensitive": "true",
-    "spark.sql.jsonGenerator.ignoreNullFields": "false",
-    "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
-    "spark.sql.parquet.binaryAsString": "true",
-    "spark.sql.parquet.datetimeRebaseModeInWrite": "LEGACY",
-    "spark.sql.parquet.writeLegacyFormat": "true",
-    "spark.sql.session.timeZone": "Pacific/Apia",
-    "spark.sql.timestampType": "TIMESTAMP_NTZ",
-}
-"""What somebody else may have set in a session."""
 
 
 class Diverged(Exception):
@@ -54,15 +41,15 @@ class Outcome:
     counts: dict[str, int] = field(default_factory=dict)
 
 
-def play(history: History, spark: SparkPort, folder: Path, by: By = "kernel") -> Outcome:
+def play(history: History, spark: InProcessSpark | None, folder: Path) -> Outcome:
     """Have a history happen.
 
     Args:
+        spark: Asked for its views; None leaves them out.
         folder: Empty, or not there yet.
-        by: What folds.
     """
     outcome = Outcome()
-    world = _World(history, spark, folder, outcome, by)
+    world = _World(history, spark, folder, outcome)
     try:
         for event in history.events:
             world.happens(event)
@@ -72,7 +59,7 @@ def play(history: History, spark: SparkPort, folder: Path, by: By = "kernel") ->
     except Exception as error:  # whatever it is, it is told with the history
         text = f"{type(error).__name__}: {error}"
         outcome.problems.append(f"error: {text[:600]}")
-    outcome.counts |= {f"folds by {name}": n for name, n in world.lake.folds.items()}
+    outcome.counts["folds"] = world.lake.folds
     return outcome
 
 
@@ -80,7 +67,7 @@ class _World:
     """A topic, its tables, and the rules that hold there."""
 
     def __init__(
-        self, history: History, spark: SparkPort, folder: Path, outcome: Outcome, by: By
+        self, history: History, spark: InProcessSpark | None, folder: Path, outcome: Outcome
     ) -> None:
         options = history.options
         self.topic = Topic(
@@ -90,7 +77,7 @@ class _World:
             keeps_tombstones=options["order"] != "sequence",
             has_maps=options["maps"],
         )
-        self.lake = Lake(spark, folder, self.topic, options, by)
+        self.lake = Lake(spark, folder, self.topic, options)
         self.order: oracle.Order = options["order"]
         self.keeps: bool = options["keeps"]
         self.floors: tuple[oracle.Floor, ...] = ()
@@ -231,10 +218,6 @@ class _World:
 
     # ---- folding
 
-    def on_ansi(self, mode: int) -> None:
-        """Somebody else uses the session between folds, in either of Spark's modes."""
-        self.lake.others = {_ANSI: str(bool(mode)).lower(), **_OTHERS}
-
     def on_fold(self, decides: int) -> None:
         """A fold of what is due; where it halts rightly, somebody may decide."""
         self._fold(lambda: self.lake.fold(), decides=bool(decides))
@@ -368,7 +351,7 @@ class _World:
         if self.folded is None or not self._is_ordered():
             return
         wanted = oracle.current(self.changes(), self.rules)
-        for kind in _engines(0 if self.lake.by == "kernel" else engine):
+        for kind in _engines(0 if self.lake.spark is None else engine):
             try:
                 sql = self.lake.view(kind)
             except BadInput:  # changes are others since they were folded
@@ -413,7 +396,7 @@ class _World:
         if self.folded is None or not self._is_ordered():
             return
         wanted = oracle.history(self.changes(), self.rules)
-        for kind in _engines(0 if self.lake.by == "kernel" else engine):
+        for kind in _engines(0 if self.lake.spark is None else engine):
             try:
                 sql = self.lake.view(kind, is_history=True)
             except BadInput:

@@ -102,7 +102,6 @@ def _first_failure(root: Path, tests: list[str]) -> str | None:
     done = subprocess.run(
         [*command, *tests],
         cwd=root,
-        env=os.environ | {"TIDELINE_TEST_FOLD": "both"},
         capture_output=True,
         text=True,
         timeout=900,

@@ -2,9 +2,8 @@
 
 from tests.mutants.mutant import Mutant
 
-FOLD = "tests/spark/test_fold.py"
+FOLD = "tests/property/test_fold.py"
 HERE = "tests/property/test_folding_here.py"
-BESIDE = "tests/spark/test_folding_here.py"
 CURRENT = "tests/spark/test_current.py"
 DAMAGE = "tests/spark/test_current_damage.py"
 SEALED = "tests/steps/test_sealed_folds.py"
@@ -13,6 +12,7 @@ RULES = "tests/unit/test_fold_rules.py"
 ORDER = "tests/spark/test_current_order.py"
 INCARNATIONS = "tests/unit/test_incarnations.py"
 HASHES = "tests/spark/test_hashes.py"
+SUMS = "tests/property/test_sums.py"
 VIEWS = "tests/spark/test_current_views.py"
 RESTORED = "tests/steps/test_restored_tables.py"
 ANY = f"{FOLD}::test_any_order_any_portions_again"
@@ -43,27 +43,28 @@ MUTANTS = (
     ),
     Mutant(
         "fold: a key's decimal has no exponent",
-        'return F.when(text.contains("E"), plain).otherwise(text)',
-        "return text",
-        f"{HASHES}::test_a_key_has_one_text",
+        'f"{value:f}"',
+        "str(value)",
+        f"{SUMS}::test_a_key_has_one_text",
+        within="text_of",
     ),
     Mutant(
         "fold: a row's hash has the nulls inside of values",
-        "return F.struct(value.isNotNull(), _content(value, kind))",
-        "return F.struct(_content(value, kind))",
-        f"{HASHES}::test_rows_that_are_unlike_have_other_sums",
+        "add_ints(some, is_valid(items).astype(_U64))",
+        "pass",
+        f"{SUMS}::test_rows_that_are_unlike_have_other_sums",
     ),
     Mutant(
         "fold: a row's hash has the ends of lists",
-        "return F.struct(F.size(value), F.transform(value, lambda one: _told(one, item)))",
-        "return F.struct(F.lit(0), F.transform(value, lambda one: _told(one, item)))",
-        f"{HASHES}::test_rows_that_are_unlike_have_other_sums",
+        "add_ints(hashes, lengths.astype(_U64))",
+        "pass",
+        f"{SUMS}::test_rows_that_are_unlike_have_other_sums",
     ),
     Mutant(
         "fold: a field that a struct gets later changes no hash",
-        "told.append(F.when(field.isNotNull(), said))",
-        "told.append(F.struct(field.isNotNull(), said))",
-        f"{HASHES}::test_a_field_that_comes_later_changes_no_hash",
+        "add_ints(some, np.full(len(rows), number, _U64))",
+        "add_ints(hashes, np.full(len(hashes), number, _U64))",
+        f"{SUMS}::test_a_field_that_comes_later_changes_no_hash",
     ),
     Mutant(
         "fold: old sums of nested values are made anew",
@@ -84,84 +85,66 @@ MUTANTS = (
         f"{HASHES}::test_each_job_begins_with_the_settings_that_stored_values_depend_on",
     ),
     Mutant(
-        "fold: an older change counts for nothing",
-        "later = ~F.col(HAS_OLD) | ~is_after(plan, old, new)",
-        "later = F.lit(True)",
-        f"{FOLD}::test_older_changes_that_come_later_change_nothing_newer",
-    ),
-    Mutant(
         "fold: keys that are gone stay as rows",
-        "kept = rows.filter(~is_dropped(plan, {n: F.col(n) for n in row_columns(plan)}))",
-        "kept = rows.where('NOT is_deleted')",
+        "found: np.ndarray = flags(rows) & is_below(shape.plan, shape.plan.drops, rows)",
+        "found: np.ndarray = flags(rows)",
         f"{FOLD}::test_older_changes_that_come_later_change_nothing_newer {ANY}",
     ),
     Mutant(
         "fold: rows of changes that are no more are folded anew",
-        "if orphaned := _orphaned(spark, job, keyed) - anew:",
-        "if orphaned := set():",
+        "if orphaned := self._orphaned() - anew:",
+        "if orphaned := set[int]():",
         f"{FOLD}::test_rows_whose_changes_are_gone_or_others_are_folded_anew",
     ),
     Mutant(
         "fold: filled rows are folded anew where changes are others",
-        "found = found.union(rows.filter(F.size(UNAVAILABLE) > 0).select(BUCKET))",
-        "pass",
+        "if is_lost or (plan.has_unavailable and is_filled(rows).any()):",
+        "if is_lost:",
         f"{FOLD}::test_a_value_of_a_change_that_is_gone_goes_as_well",
     ),
     Mutant(
         "fold: an older change of a filled row has its bucket folded anew",
-        "is_older & (F.size(old(UNAVAILABLE)) > 0) & ~F.col(IS_GONE), F.lit(False)",
-        "F.lit(False), F.lit(False)",
+        "oldest = is_after(standing, at(every, latest.oldest)) | (barrier != plan.barrier)",
+        "oldest = np.zeros(len(new), bool)",
         f"{FOLD}::test_an_older_change_that_comes_later_fills_what_did_not_come",
     ),
     Mutant(
         "fold: a value of before a delete does not come back",
-        "return (gone.isNull() | (at > gone)) & ~is_truncated(plan, barrier, at)",
-        "return ~is_truncated(plan, barrier, at)",
+        "is_newer &= (~has_gone | is_after(came, gone)) & ~before_barrier[np.maximum(which, 0)]",
+        "is_newer &= ~before_barrier[np.maximum(which, 0)]",
         ANY,
     ),
     Mutant(
         "fold: a key in two partitions of a batch is told",
-        "moved = has_moved(plan) | F.coalesce(in_batch, F.lit(False))",
-        "moved = has_moved(plan)",
+        "moved |= latest.low != latest.high",
+        "pass",
         f"{FOLD}::test_a_key_in_two_partitions_is_told_and_nothing_is_written",
     ),
     Mutant(
         "fold: a key that has left its row's partition is told",
-        "moved = has_moved(plan) | F.coalesce(in_batch, F.lit(False))",
-        "moved = F.coalesce(in_batch, F.lit(False))",
+        'moved = is_same & (numbers(rows, "partition") != numbers(new, "partition"))',
+        "pass",
         f"{FOLD}::test_a_key_in_two_partitions_is_told_and_nothing_is_written",
     ),
     Mutant(
-        "fold: what is taken out of a bucket is taken out of its sum",
-        "for sign, states in ((1, all_of), (-1, out), (1, into)):",
-        "for sign, states in ((1, all_of), (0, out), (1, into)):",
-        ANY,
-    ),
-    Mutant(
         "fold: a row with a change is copied as it becomes",
-        'chosen = {n: F.when(is_merged, F.col(f"{NEW}{n}")).otherwise(rows[n]) for n in names}',
-        "chosen = {n: rows[n] for n in names}",
+        "order[near[hit]] = size + np.flatnonzero(hit)",
+        "pass",
         ANY,
     ),
     Mutant(
         "fold: what is said of all rows is asked of all rows",
-        "if not is_small or truncates or plan.is_sweep or plan.is_drop:",
-        "if not is_small:",
+        "if says_all and rest.any():",
+        "if False:",
         f"{FOLD}::test_all_rows_go_at_once"
         f" {SWEEP}::test_what_a_snapshot_has_not_read_again_is_listed_and_swept",
     ),
     Mutant(
-        "fold: nothing is written into a bucket that others have changed",
+        "fold: a bucket that others have changed is told",
         "if report.refused or differing(job.before_in(touched), report.found):",
         "if report.refused:",
-        f"{FOLD}::test_a_bucket_that_was_changed_by_others_is_told_and_nothing_is_written",
-        within="_written",
-    ),
-    Mutant(
-        "fold: in the run's process, a bucket that others have changed is told",
-        "if report.refused or differing(job.before_in(touched), report.found):",
-        "if report.refused:",
-        f"{HERE}::test_a_value_that_others_have_changed_is_found",
+        f"{HERE}::test_a_value_that_others_have_changed_is_found"
+        f" {FOLD}::test_a_bucket_that_was_changed_by_others_is_told_and_nothing_is_written",
         within="result",
     ),
     Mutant(
@@ -177,45 +160,41 @@ MUTANTS = (
         "tests/unit/test_hashes_of_arrow.py::test_values_that_the_table_s_type_does_not_have_are_refused",
     ),
     Mutant(
-        "fold: in the run's process, rows are in the order of keys",
+        "fold: rows are in the order of keys",
         "if len(self.rows) and not (before[1:] > before[:-1]).all():",
         "if False:",
         f"{HERE}::test_a_key_that_stands_twice_is_a_change_of_others",
     ),
     Mutant(
-        "fold: in the run's process, of row and change the later counts",
+        "fold: of row and change the later counts",
         "takes = ~has_old | ~is_after(standing, coming)",
         "takes = np.ones(len(new), bool)",
-        f"{HERE}::test_the_table_is_the_fold_of_its_changes",
+        f"{HERE}::test_the_table_is_the_fold_of_its_changes"
+        f" {FOLD}::test_older_changes_that_come_later_change_nothing_newer",
     ),
     Mutant(
-        "fold: in the run's process, a value that did not come is that of before",
+        "fold: a value that did not come is that of before",
         "        is_kept = stands & is_valid(old)",
         "        is_kept = np.zeros(len(made), bool)",
         f"{HERE}::test_the_table_is_the_fold_of_its_changes",
     ),
     Mutant(
-        "fold: in the run's process, a row's hash has all of its values",
+        "fold: a row's hash has all of its values",
         "for name, _ in shape.hashed[3:]:",
         "for name, _ in shape.hashed[3:6]:",
-        f"{HERE}::test_a_value_that_others_have_changed_is_found",
+        f"{HERE}::test_a_value_that_others_have_changed_is_found"
+        f" {FOLD}::test_a_bucket_that_was_changed_by_others_is_told_and_nothing_is_written",
     ),
     Mutant(
-        "fold: in the run's process, a bucket with doubted rows is rebuilt",
+        "fold: a bucket with doubted rows is rebuilt",
         "doubted = has_old & oldest & is_filled(rows) & ~is_gone",
         "pass",
         f"{HERE}::test_the_table_is_the_fold_of_its_changes",
     ),
     Mutant(
-        "fold: Spark folds where it is on other machines",
-        "if not run.spark.is_here:",
-        "if False:",
-        f"{HERE}::test_what_spark_folds_is_said",
-    ),
-    Mutant(
         "fold: rows of before a truncate are gone",
-        "made |= ended | {IS_DELETED: F.col(IS_GONE) | made[IS_DELETED]}",
-        "pass",
+        "return ended(rows, is_gone, kept), is_gone",
+        "return rows, is_gone",
         f"{FOLD}::test_all_rows_go_at_once",
     ),
     Mutant(
@@ -237,15 +216,9 @@ MUTANTS = (
         f"{CURRENT}::test_what_is_fixed_stays",
     ),
     Mutant(
-        "fold: a value is part of a row's sum",
-        "names = [*own, *(c.name for c in plan.columns)]",
-        "names = [*own, *plan.layout.key]",
-        f"{BESIDE}::test_a_row_has_one_hash",
-    ),
-    Mutant(
         "fold: a column that comes changes no sum of before",
-        "F.nullif(word, F.lit(0)) for word in words",
-        "word for word in words",
+        "there = np.flatnonzero(value)",
+        "there = np.arange(len(value))",
         f"{FOLD}::test_new_columns_change_no_sum_however_many_there_are",
     ),
     Mutant(
@@ -304,9 +277,9 @@ MUTANTS = (
     ),
     Mutant(
         "sweep: a change below the floors is a delete",
-        "return _deletes(plan) | is_below(plan, plan.floors, F.col)",
-        "return _deletes(plan)",
-        f"{BESIDE}::test_a_sweep_is_the_same_in_both_ways",
+        "is_deleted = says | is_below(plan, plan.floors, typed)",
+        "is_deleted = says",
+        f"{HERE}::test_a_sweep_takes_rows_below_the_floors",
     ),
     Mutant(
         "sweep: a clock that went back within one partition is refused",
@@ -322,15 +295,15 @@ MUTANTS = (
     ),
     Mutant(
         "sweep: rows below the floors go",
-        "swept = is_below(plan, plan.floors, old) & ~old(IS_DELETED)",
-        "swept = F.lit(False)",
-        f"{BESIDE}::test_a_sweep_is_the_same_in_both_ways",
+        "    is_swept = is_below(plan, plan.floors, rows) & ~flags(rows)",
+        "    is_swept = np.zeros(len(rows), bool)",
+        f"{HERE}::test_a_sweep_takes_rows_below_the_floors",
     ),
     Mutant(
         "sweep: every bucket is touched",
-        "    if truncates or plan.is_sweep or plan.is_drop:",
-        "    if truncates or plan.is_drop:",
-        f"{BESIDE}::test_a_sweep_is_the_same_in_both_ways",
+        "says_all = bool(counted.truncates) or plan.is_sweep or plan.is_drop",
+        "says_all = bool(counted.truncates) or plan.is_drop",
+        f"{HERE}::test_a_sweep_takes_rows_below_the_floors",
     ),
     Mutant(
         "fold: a change below what was dropped has all folded anew",
@@ -346,19 +319,19 @@ MUTANTS = (
     ),
     Mutant(
         "fold: a bucket is written where its rows are dropped",
-        "    if truncates or plan.is_sweep or plan.is_drop:",
-        "    if truncates or plan.is_sweep:",
-        f"{BESIDE}::test_a_sweep_is_the_same_in_both_ways",
+        "says_all = bool(counted.truncates) or plan.is_sweep or plan.is_drop",
+        "says_all = bool(counted.truncates) or plan.is_sweep",
+        f"{HERE}::test_a_sweep_takes_rows_below_the_floors",
     ),
     Mutant(
         "fold: a row whose place in a declared order is another one is folded anew",
-        'same = (*plan.layout.key, *(n for n in placing(plan) if n != "timestamp"))',
-        'same = (*plan.layout.key, "topic_id", "generation", "partition", "offset")',
+        "for name in (*COORDINATES[1:-1], *(c.name for c in plan.sequence)):",
+        "for name in COORDINATES[1:-1]:",
         ANY,
     ),
     Mutant(
         "fold: a change without a place in a declared order is told",
-        "found |= F.col(column.name).isNull()",
+        "lacking |= ~is_valid(rows.column(column.name))",
         "pass",
         f"{FOLD}::test_a_change_without_a_place_in_the_declared_order_is_told",
     ),
@@ -400,44 +373,44 @@ MUTANTS = (
     ),
     Mutant(
         "fold: a truncate is no row",
-        "return ~is_keyless(plan) & ~F.col(IS_TRUNCATE) & ~F.col(FOLLOWS)",
-        "return ~is_keyless(plan) & ~F.col(FOLLOWS)",
+        "kept = rows.filter(pa.array(~without_key & ~is_truncate & ~follows))",
+        "kept = rows.filter(pa.array(~without_key & ~follows))",
         f"{FOLD}::test_a_truncate_with_a_key_is_no_row",
     ),
     Mutant(
         "fold: a tombstone that tells no key is no row",
-        "return ~is_keyless(plan) & ~F.col(IS_TRUNCATE) & ~F.col(FOLLOWS)",
-        "return ~is_keyless(plan) & ~F.col(IS_TRUNCATE)",
+        "kept = rows.filter(pa.array(~without_key & ~is_truncate & ~follows))",
+        "kept = rows.filter(pa.array(~without_key & ~is_truncate))",
         f"{FOLD}::test_a_record_without_a_value_that_deletes_nothing_is_no_row",
     ),
     Mutant(
         "fold: a delete that lacks a column of the key is told",
-        'return found.filter(F.col("stays") & ~F.col("is_told")).select(RECORD_KEY).distinct()',
-        "return found.filter(F.lit(False)).select(RECORD_KEY).distinct()",
+        "if is_suspect and (*where,) == place and staying and not last.get(named, (0, False))[1]:",
+        "if False:",
         f"{FOLD}::test_a_delete_that_lacks_a_column_of_the_key_is_told",
     ),
     Mutant(
         "fold: a delete without a key is told",
-        "has_no_key = F.col(DELETES) & is_keyless(plan) & F.lit(not plan.deletes.told)",
-        "has_no_key = F.lit(False)",
+        "lost = without_key & deletes & (not plan.deletes.told)",
+        "lost = np.zeros(len(typed), bool)",
         f"{FOLD}::test_a_delete_that_has_no_key_at_all_is_told",
     ),
     Mutant(
         "fold: a record without a value alone means a row that stays",
-        "return known.filter(F.col(UNTOLD) | F.col(_ALONE))",
-        "return known.filter(F.col(UNTOLD))",
+        "return np.asarray(self.alone | (self.mask(_UNTOLD) & ~self.mask(_TRUNCATES)))",
+        "return np.asarray(self.mask(_UNTOLD) & ~self.mask(_TRUNCATES))",
         f"{FOLD}::test_a_delete_is_untold_where_a_row_of_its_record_stays",
     ),
     Mutant(
         "fold: a row that comes late is held against deletes of before",
-        "suspects = changed if is_late(plan) else suspect_deletes(changed)",
-        "suspects = suspect_deletes(changed)",
+        "self._shape, self._is_late = Shape(job.plan), is_late(job.plan)",
+        "self._shape, self._is_late = Shape(job.plan), False",
         f"{FOLD}::test_a_delete_is_untold_where_a_row_of_its_record_stays",
     ),
     Mutant(
         "fold: a renamed column is known by its own name",
-        "made[UNAVAILABLE] = F.when(~is_deleted, _renamed(plan))",
-        "made[UNAVAILABLE] = F.when(~is_deleted, F.col(UNAVAILABLE))",
+        "without(_renamed(plan, typed.column(UNAVAILABLE)), is_deleted)",
+        "without(typed.column(UNAVAILABLE), is_deleted)",
         f"{FOLD}::test_a_value_that_did_not_come_of_a_column_that_is_renamed",
     ),
     Mutant(
@@ -473,20 +446,20 @@ MUTANTS = (
     ),
     Mutant(
         "fold: a value of before all rows went does not come back",
-        "return (gone.isNull() | (at > gone)) & ~is_truncated(plan, barrier, at)",
-        "return gone.isNull() | (at > gone)",
+        "is_newer &= (~has_gone | is_after(came, gone)) & ~before_barrier[np.maximum(which, 0)]",
+        "is_newer &= ~has_gone | is_after(came, gone)",
         f"{FOLD}::test_a_value_of_before_all_rows_went_fills_nothing",
     ),
     Mutant(
         "fold: a truncate that comes late has filled rows folded anew",
-        "if barrier != plan.barrier:",
-        "if False:",
+        " | (barrier != plan.barrier)",
+        "",
         f"{FOLD}::test_a_value_of_before_all_rows_went_fills_nothing",
     ),
     Mutant(
         "fold: a truncate ends nothing in another partition",
-        "if plan.barrier is not None:",
-        "if False:",
+        "refused += unplaced(plan, [barrier.topic_id])",
+        "pass",
         f"{FOLD}::test_all_rows_of_one_partition_say_nothing_of_another_one",
     ),
     Mutant(
@@ -497,7 +470,7 @@ MUTANTS = (
     ),
     Mutant(
         "fold: generations tell an incarnation that has come back",
-        "found = F.when(is_its, n).otherwise(found)",
+        "found[is_its] = n",
         "pass",
         f"{FOLD}::test_an_incarnation_that_comes_back_counts_more",
     ),

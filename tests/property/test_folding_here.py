@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,9 +16,9 @@ from tideline.errors import ServiceAway, VerificationFailed
 from tideline.folding.arrow import folding, spilling
 from tideline.folding.arrow import rows as rows_module
 from tideline.folding.arrow.buckets import Writer
-from tideline.folding.engine import fold_here, uncovered, why_spark
-from tideline.model.current import CurrentColumn, Deletes, differing
-from tideline.model.spark_job import FoldResult
+from tideline.folding.engine import fold_here
+from tideline.model.current import CurrentColumn, Floor, differing
+from tideline.model.fold_job import FoldResult
 
 
 def count_spilled(monkeypatch, spills):
@@ -54,8 +53,7 @@ def test_the_table_is_the_fold_of_its_changes(tmp_path, seed, monkeypatch):
         more |= {"has_unavailable": False}
     keeps = seed % 5 > 1
     eras = (ID, OTHER_ID) if keeps else (ID,)
-    folds = Folds(None, tmp_path, eras=eras, keeps=keeps, **more)
-    folds.ways.by = "kernel"
+    folds = Folds(tmp_path, eras=eras, keeps=keeps, **more)
     count_spilled(monkeypatch, spills := [])
     if seed % 3:
         monkeypatch.setattr(spilling, "PORTION", 2)
@@ -76,14 +74,12 @@ def test_the_table_is_the_fold_of_its_changes(tmp_path, seed, monkeypatch):
         assert len(rows) < 20 or len(spills) > 1
         found, expected = same(folds.table(), folds.expected())
         assert found == expected
-    assert not folds.ways.spark
 
 
 @pytest.fixture
 def standing(tmp_path):
     """Twenty keys in one bucket, folded; and the job that folds one more change."""
-    folds = Folds(None, tmp_path, buckets=1)
-    folds.ways.by = "kernel"
+    folds = Folds(tmp_path, buckets=1)
     folds.has(*(change(n, f"k{n:02}", "c", "x", n) for n in range(20)))
     folds.fold([at(0, 20)])
     folds.has(change(20, "k07", "u", "y"))
@@ -101,7 +97,7 @@ def rewritten(folds, change_of):
 def job_of(folds):
     """The job that folds the change that has come."""
     jobs = []
-    folds.ways.fold = lambda spark, job: jobs.append(job) or FoldResult(left=(None,))
+    folds.execute = lambda job: jobs.append(job) or FoldResult(left=(None,))
     folds.fold([at(20, 21)])
     return jobs[0]
 
@@ -244,8 +240,7 @@ def test_typed_rows_of_others_are_none(standing):
 
 def test_keys_that_are_no_utf_8_are_folded(tmp_path):
     """Beside others that are; each has a row of its own, whatever the bucket."""
-    folds = Folds(None, tmp_path, buckets=2)
-    folds.ways.by = "kernel"
+    folds = Folds(tmp_path, buckets=2)
     folds.has(*(change(n, f"k{n:02}", "c", "x", n) for n in range(20)))
     folds.fold([at(0, 5)])
     job = job_of(folds)
@@ -268,8 +263,7 @@ def test_keys_that_are_no_utf_8_are_folded(tmp_path):
 @pytest.mark.parametrize("kind", ["variant", {"type": "array", "elementType": "variant"}], ids=str)
 def test_a_variant_is_copied_and_hashed_by_its_bytes(tmp_path, kind):
     """Whatever order its parts have in a file; another byte is another sum."""
-    folds = Folds(None, tmp_path, buckets=1)
-    folds.ways.by = "kernel"
+    folds = Folds(tmp_path, buckets=1)
     folds.plan["columns"] = (*folds.plan["columns"], CurrentColumn("any", "any", kind))
 
     def values(count, last=b"\x0c\x01"):
@@ -283,12 +277,10 @@ def test_a_variant_is_copied_and_hashed_by_its_bytes(tmp_path, kind):
     def folded(number, ranges, found):
         folds.has(*(change(n, f"k{n:02}", "c", "x", n) for n in range(number)))
         jobs = []
-        real = folds.ways.fold
-        folds.ways.fold = lambda spark, job: (
-            jobs.append(job) or with_values(job, found) or real(spark, job)
-        )
+        real = folds.execute
+        folds.execute = lambda job: jobs.append(job) or with_values(job, found) or real(job)
         result = folds.fold(ranges)
-        folds.ways.fold = real
+        folds.execute = real
         return result
 
     def with_values(job, found):
@@ -323,7 +315,7 @@ def test_a_file_that_is_damaged_is_named(standing, kind):
     file = standing.folder / "current" / path
     damage(file, kind)
     with pytest.raises(VerificationFailed, match=file.name):
-        fold_here(SimpleNamespace(stores=stores), job)
+        fold_here(stores, job)
 
 
 def test_long_values_that_a_file_has_once_fill_no_memory(tmp_path):
@@ -383,29 +375,21 @@ def test_a_disk_that_is_full_may_pass(standing, monkeypatch):
 
     job = job_of(standing)
     monkeypatch.setattr(Writer, "_write", full)
-    run = SimpleNamespace(stores=stores)
     with pytest.raises(ServiceAway, match="No space left"):
-        fold_here(run, job)
+        fold_here(stores, job)
 
 
-def test_what_spark_folds_is_said(standing):
-    """One function decides."""
-    job, plan = job_of(standing), standing.last
-    assert not [*uncovered(job)]
-
-    def why(**facts):
-        return "; ".join(uncovered(replace(job, plan=replace(plan, **facts))))
-
-    assert why(deletes=Deletes(True, "op", "d", ("v",), ("k",), True)) == ""
-    variant = CurrentColumn("more", "more", "variant")
-    assert why(columns=(*plan.columns, variant)) == ""
-    texts = {"type": "array", "elementType": "string", "containsNull": True}
-    nested = (*plan.columns, CurrentColumn("more", "more", texts))
-    assert why(columns=nested) == ""
-    assert why(ranges=(at(0, 10**6),), has_unavailable=False) == ""
-    run = SimpleNamespace(stores=None, spark=SimpleNamespace(is_here=True))
-    assert why_spark(run, job) == "no store is opened here"
-    run.stores = stores
-    assert why_spark(run, job) is None
-    run.spark.is_here = False
-    assert why_spark(run, job) == "Spark is on other machines"
+def test_a_sweep_takes_rows_below_the_floors(tmp_path):
+    """Later changes below them are deletes, and rows of keys that are gone are dropped."""
+    folds = Folds(tmp_path, keeps=False)
+    folds.has(*(change(n, f"k{n}", "c", "x", n) for n in range(12)), change(12, "k3", "d"))
+    folds.fold([at(0, 5), at(6, 13)])
+    folds.plan |= {"floors": (Floor(ID, 0, 0, 8),), "is_sweep": True}
+    assert folds.fold([]).written.rows == 11
+    folds.plan["is_sweep"] = False
+    folds.fold([at(5, 6)])
+    live = {k for k, row in folds.table().items() if not row["is_deleted"]}
+    assert live == {"k8", "k9", "k10", "k11"}
+    folds.has(change(13, "z", "c"))
+    folds.fold([at(13, 14)])
+    assert folds.table().keys() == {*live, "z"}

@@ -22,10 +22,10 @@ from tests.simulation.table import (
 )
 from tideline.errors import ServiceAway, VerificationFailed
 from tideline.model.current import BucketState, FoldPlan, Refusal, differing, is_below
+from tideline.model.fold_job import FoldJob, FoldResult
 from tideline.model.maintenance import TableFile
 from tideline.model.offsets import CoordinateRange, PartitionIdentity
 from tideline.model.plan import LandedRange
-from tideline.model.spark_job import FoldJob, FoldResult
 from tideline.table.schema import Field, PartitionFiles
 
 Place = tuple[Any, ...]

@@ -15,12 +15,12 @@ from tideline.documents import dump, load
 from tideline.errors import ServiceAway
 from tideline.model.decoding import WriterSchema
 from tideline.model.erasing import raw_key_hash, record_hash
+from tideline.model.fold_job import FoldJob, FoldResult
 from tideline.model.offsets import CoordinateRange, OffsetRange, intersect
 from tideline.model.places import Places
 from tideline.model.spark_job import (
     DecodeJob,
     DecodeResult,
-    FoldJob,
     SparkJob,
     SparkResult,
     Unreadable,
@@ -119,20 +119,21 @@ class SimulatedSpark:
         self._tick = tick
 
     def submit(self, job_path: str) -> None:
-        """Read ranges of Kafka, decode rows of a version, or fold them."""
+        """Read ranges of Kafka, or decode rows of a version."""
         text = Path(job_path).read_bytes()
         application = json.loads(text).get("application")
-        self._tick("spark.started")
-        if self._state.fails:
-            self._state.fails -= 1
-            raise ServiceAway("Spark ended with status 1")
-        if application == "fold_changes":
-            self._fold(load(FoldJob, text, "job"))
-        elif application is not None:
+        self._start()
+        if application is not None:
             self._decode(load(DecodeJob, text, "job"))
         else:
             self._ingest(load(SparkJob, text, "job"))
         self._tick("spark.answered")
+
+    def _start(self) -> None:
+        self._tick("spark.started")
+        if self._state.fails:
+            self._state.fails -= 1
+            raise ServiceAway("Spark ended with status 1")
 
     def _ingest(self, job: SparkJob) -> None:
         """One file per range that has rows."""
@@ -225,15 +226,17 @@ class SimulatedSpark:
             by_type.get(of_id.get(id_of(row.serial), ""), bad).append(row)
         return by_type, bad
 
-    def _fold(self, job: FoldJob) -> None:
+    def fold(self, job: FoldJob) -> FoldResult:
         """The last changes of keys, into the files of the touched buckets."""
+        self._start()
         result, files = Folder(job, self._decoded, self._current, self._said).fold()
         self._tick("spark.read")
         written: dict[str, Any] = {**files}
         self._current.files |= written
         self._current.manifests[job.current.folder] = tuple(written)
         self._tick("spark.committed")
-        Path(job.result_path).write_text(dump(result))
+        self._tick("spark.answered")
+        return result
 
     def _broken(self, job: SparkJob) -> tuple[Unreadable, ...]:
         """The first records that cannot be read; a later application finds the rest."""

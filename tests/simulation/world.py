@@ -248,6 +248,17 @@ class World:
         """What a run is given."""
         tick = process.tick if process is not None else lambda label: None
         kafka = SimulatedKafka(lambda: self.cluster, tick, self.clock.now)
+        spark = SimulatedSpark(
+            self.spark,
+            lambda: self.cluster,
+            self.table,
+            self.decoded,
+            self.quarantine,
+            self.current,
+            self.said,
+            tick,
+            self.typed_tables,
+        )
         return RunContext(
             stream=self.stream,
             run_id=run_id,
@@ -255,17 +266,8 @@ class World:
             ledger=self.ledger(process),
             connect=lambda: kafka,
             table=SimulatedTable(self.table, tick, "table", self.stream.table.uri, self._has),
-            spark=SimulatedSpark(
-                self.spark,
-                lambda: self.cluster,
-                self.table,
-                self.decoded,
-                self.quarantine,
-                self.current,
-                self.said,
-                tick,
-                self.typed_tables,
-            ),
+            spark=spark,
+            fold=spark.fold,
             connect_registry=lambda: SimulatedRegistry(tick),
             typed=self._typed(tick),
             current=None

@@ -10,8 +10,9 @@ from kafka import KafkaProducer
 from tests.worlds.connect_json import field, of, record, schema
 from tests.worlds.current_streams import KEY, Changing
 from tests.worlds.streams import folder_of
+from tideline import wiring
 from tideline.errors import BadInput, FoldingHalted, ServiceAway, VerificationFailed
-from tideline.folding import checking, execution, planning
+from tideline.folding import checking, planning
 from tideline.folding.checking import check_current
 from tideline.folding.steps import fold_changes, verify_current
 from tideline.model.current import OLD_SUMS, SUMS
@@ -178,7 +179,7 @@ def test_a_new_table_whose_first_fold_dies_holds_nothing(orders, monkeypatch):
         raise ServiceAway("a store is away")
 
     with monkeypatch.context() as away:
-        away.setattr(execution, "fold_here", dies)
+        away.setattr(wiring, "fold_here", dies)
         with pytest.raises(ServiceAway):
             orders.fold("first")
     assert orders.head.table_id == str(DeltaTable(orders.tables["current"]).metadata().id)

@@ -22,12 +22,20 @@ NAMES = ("topic_id", "generation", "partition", "offset", "v", "w")
 
 
 @pytest.fixture
-def folds(spark, tmp_path):
-    return Folds(spark.session, tmp_path)
+def folds(tmp_path):
+    return Folds(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def session(spark, monkeypatch):
+    """Asked for the views."""
+    monkeypatch.setattr(Engines, "spark", spark.session)
 
 
 class Engines:
     """Both tables as DuckDB and Spark see them now."""
+
+    spark = None
 
     def __init__(self, folds, zone="UTC"):
         self.folds = folds
@@ -39,7 +47,7 @@ class Engines:
         self.duck.execute(f"SET TimeZone = '{zone}'")
         for name, paths in (("current_rows", files), ("typed_rows", [typed])):
             self.duck.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet({paths})")
-            folds.spark.read.parquet(*paths).createOrReplaceTempView(name)
+            self.spark.read.parquet(*paths).createOrReplaceTempView(name)
 
     def query(self, engine):
         return Query(self.folds.last, DIALECTS[engine], "current_rows", "typed_rows")
@@ -49,7 +57,7 @@ class Engines:
             found = self.duck.execute(sql)
             names = [column[0] for column in found.description]
             return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
-        return [row.asDict() for row in self.folds.spark.sql(sql).collect()]
+        return [row.asDict() for row in self.spark.sql(sql).collect()]
 
 
 def rows_of(found):
@@ -90,8 +98,8 @@ def test_a_column_that_the_table_gets_by_the_next_fold(folds):
     show_the_next_fold(folds, lacking=("v", "w"))
 
 
-def test_a_declared_order(spark, tmp_path):
-    folds = Folds(spark.session, tmp_path, **SEQUENCE)
+def test_a_declared_order(tmp_path):
+    folds = Folds(tmp_path, **SEQUENCE)
     folds.has(change(0, "a", "c", "x", 5), change(1, "b", "c", "x", 5), change(2, "c", "c", "x", 3))
     folds.fold([at(0, 3)])
     folds.has(

@@ -8,15 +8,15 @@ import pytest
 
 from tests.simulation.histories import History, play
 from tests.simulation.run_events import tables_of
+from tests.simulation.spark import SimulatedSpark
 from tests.simulation.table import key_of
 from tideline.cli import tables as command
 from tideline.cli.output import Output
 from tideline.errors import AuditNotClean, BadInput, FoldingHalted
-from tideline.folding import execution
 from tideline.folding.checking import check_current
 from tideline.folding.steps import fold_changes
 from tideline.model.current import Refusal
-from tideline.model.spark_job import FoldResult
+from tideline.model.fold_job import FoldResult
 from tideline.operations.erase_finding import AskedKeys
 from tideline.operations.erasing import EraseRequest, erase
 from tideline.operations.reading import audit_stream
@@ -60,7 +60,7 @@ def folded(memory, monkeypatch):
     memory.send(10)
     memory.run("lands")
     told = FoldResult(changes=10, refused=(Refusal("truncated", GONE),))
-    monkeypatch.setattr(execution, "answer_of", lambda *_: told)
+    monkeypatch.setattr(SimulatedSpark, "fold", lambda *_: told)
     return memory
 
 

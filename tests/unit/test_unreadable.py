@@ -14,7 +14,7 @@ from tideline.model.spark_job import Unreadable, readable_layers
 from tideline.model.verdicts import POLICIES, valid_choices
 from tideline.rules.incidents import halves, narrow, unreadable_findings, without_rows
 from tideline.rules.resolution import accept_gap
-from tideline.spark.failures import failed_to_decode, failed_to_fold, reason_at_a_record
+from tideline.spark.failures import failed_to_decode, reason_at_a_record
 
 OVERFLOW = "java.lang.ArithmeticException: long overflow"
 AROUND = """An error occurred while calling o119.save.
@@ -168,8 +168,6 @@ def test_an_error_of_values_is_never_a_service_that_is_away(error, job, expected
     raised = error if isinstance(error, Exception) else RuntimeError(AROUND.format(error))
     found = failed_to_decode(None, job, raised)
     assert (found.error, told in found.message) == (expected, True), found.message
-    of_fold = failed_to_fold(None, None, raised)
-    assert of_fold.error == expected.replace("BadInput", "TidelineError")
 
 
 def test_what_is_left_is_read_in_layers_of_one_piece_per_partition():

@@ -1,9 +1,7 @@
-"""Typed rows, the real fold over them, and what a current table has to hold by its definition."""
+"""Typed rows, the fold over them, and what a current table has to hold by its definition."""
 
 import json
 import shutil
-from contextlib import suppress
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -15,9 +13,7 @@ from tests.worlds.fold_plans import AT, fold_plan
 from tests.worlds.rows import LOG
 from tideline.delta_io import files_of
 from tideline.documents import load
-from tideline.folding.arrow import NotCovered
 from tideline.folding.arrow.folding import fold
-from tideline.folding.engine import uncovered
 from tideline.folding.rules import Due, comes_below, drops_of
 from tideline.model.current import (
     SUMS,
@@ -27,6 +23,7 @@ from tideline.model.current import (
     FoldRecord,
     Layout,
 )
+from tideline.model.fold_job import BucketFiles, FoldJob
 from tideline.model.head import KnownCommit
 from tideline.model.offsets import (
     CoordinateRange,
@@ -37,7 +34,7 @@ from tideline.model.offsets import (
     union,
 )
 from tideline.model.places import Places
-from tideline.model.spark_job import BucketFiles, FoldJob, Output
+from tideline.model.spark_job import Output
 from tideline.table.written_files import Manifest
 
 TYPED = pa.schema(
@@ -81,81 +78,31 @@ def change(offset, k, op="u", v=None, w=None, *, partition=0, topic_id=ID, gener
     }
 
 
-class Ways:
-    """A fold by Spark and over Arrow: where both fold, all that they answer and write is the same.
-
-    Args:
-        by: `spark`, `kernel` or `both`.
-    """
-
-    def __init__(self, by="both"):
-        self.by = by
-        self.kernel, self.spark = 0, 0
-
-    def fold(self, spark, job):
-        """Fold a job; files are in the job's folder as the one that counts has written them."""
-        result = None
-        if self.by != "spark" and not [*uncovered(job)]:
-            Path(job.current.uri).mkdir(exist_ok=True)
-            with suppress(NotCovered):
-                result = fold(job, lambda uri: files_of(uri, {}))
-            # as whoever asked discards what was written before it was refused
-            if result is None or result.refused or result.anew or not is_whole(result):
-                shutil.rmtree(Path(job.current.uri, job.current.folder), ignore_errors=True)
-        if result is None:
-            self.spark += 1
-            return _by_spark(spark, job)
-        self.kernel += 1
-        if self.by == "both":
-            beside = replace(
-                job, current=replace(job.current, folder=f"{job.current.folder}-spark")
-            )
-            other = _by_spark(spark, beside)
-            assert answer(job, result) == answer(job, other), (result, other)
-            assert rows_of(job.current) == rows_of(beside.current)
-        return result
-
-
 def is_whole(result):
     """Whether a result is to be committed: it has written all rows that it has left."""
     return bool(result.written.rows) or not result.left
 
 
-def _by_spark(spark, job):
-    import fold_changes  # imports pyspark
-
-    return fold_changes.execute(spark, job)
-
-
-def answer(job, result):
-    """All that two results have to agree in: of buckets that are not written, what counts."""
-    if result.refused:
-        return sorted((r.why, r.what) for r in result.refused), result.changes, result.keyless
-    return result if job.is_look or result.written.rows else replace(result, left=())
-
-
-def rows_of(output):
-    """What was written, by bucket and file's place in the order of keys."""
-    found = {}
-    for file in sorted(Path(output.uri, output.folder).glob("bucket=*/*.parquet")):
-        rows = pq.ParquetFile(file).read()
-        for row in rows.to_pylist():
-            found.setdefault(file.parent.name, []).append(tuple(sorted(row.items(), key=str)))
-    return {bucket: sorted(rows, key=str) for bucket, rows in found.items()}
+def folded(job):
+    """Fold a job; of a fold that is done again, or refused, no file stays."""
+    Path(job.current.uri).mkdir(exist_ok=True)
+    result = fold(job, lambda uri: files_of(uri, {}))
+    if result.refused or result.anew or result.needs_all or not is_whole(result):
+        shutil.rmtree(Path(job.current.uri, job.current.folder), ignore_errors=True)
+    return result
 
 
 class Folds:
     """A typed table that one may change at will, and the current table that is folded from it.
 
     Args:
-        spark: A session.
         folder: For both tables.
         keeps: Whether rows of keys that are gone are kept.
         plan: Other facts of each plan.
     """
 
-    def __init__(self, spark, folder, *, buckets=3, keeps=True, **plan):
-        self.spark, self.folder, self.keeps = spark, folder, keeps
+    def __init__(self, folder, *, buckets=3, keeps=True, **plan):
+        self.folder, self.keeps = folder, keeps
         self.plan = {
             "layout": Layout(("k",), buckets),
             "columns": COLUMNS,
@@ -167,7 +114,7 @@ class Folds:
             "sums": SUMS,
             **plan,
         }
-        self.ways = Ways()
+        self.execute = folded
         self.head = Folding()
         self.rows = {}
         self.files = {}
@@ -213,8 +160,6 @@ class Folds:
         while result is None or (result.anew and not result.refused):
             folder = f"landed-p{self.folds}-{len(needed)}"
             job = FoldJob(
-                stream="orders",
-                run_id="run",
                 typed_uri=str(typed),
                 typed_files=(name,),
                 every_file=(name,),
@@ -224,7 +169,7 @@ class Folds:
                 anew=needed,
                 before=() if is_anew else self.head.buckets,
             )
-            result = self.ways.fold(self.spark, job)
+            result = self.execute(job)
             needed = tuple({*needed, *result.anew})
         if not result.refused and is_whole(result):
             self._commit(folder, result)

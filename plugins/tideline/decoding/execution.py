@@ -115,7 +115,7 @@ def submit(run: RunContext, attempt: TypedAttempt, *, is_last_round: bool = Fals
         is_last_round=is_last_round,
         types=outputs if plan.types else {},
     )
-    return answer_of(run, job, DecodeResult)
+    return answer_of(run, job)
 
 
 def _partitions(run: RunContext, plan: DecodePlan, name: str) -> tuple[str, ...]:

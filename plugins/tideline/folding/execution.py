@@ -5,8 +5,7 @@ One plan is one commit, whatever the number of buckets: nobody ever reads half o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from tideline.decoding.verifying import refuse_lacking
@@ -18,8 +17,6 @@ from tideline.errors import (
     VerificationFailed,
 )
 from tideline.failpoints import reach
-from tideline.folding.arrow import NotCovered
-from tideline.folding.engine import fold_here, why_spark
 from tideline.folding.planning import sealed_fold
 from tideline.folding.rules import layout_text, refused_changes
 from tideline.folding.tables import (
@@ -30,14 +27,15 @@ from tideline.folding.tables import (
     table_of,
     taken_by_others,
 )
-from tideline.landing.attempts import answer_of, begin_attempt, discard, discarding
+from tideline.landing.attempts import begin_attempt, discard, discarding
 from tideline.landing.context import RunContext, log
 from tideline.landing.table_commit import commit_checked
 from tideline.ledger.state import LedgerState
 from tideline.model.current import BUCKET, BucketState, FoldPlan, FoldRecord, differing
+from tideline.model.fold_job import BucketFiles, FoldJob, FoldResult
 from tideline.model.incident import Finding
 from tideline.model.offsets import CoordinateRange
-from tideline.model.spark_job import BucketFiles, FoldJob, FoldResult, Output
+from tideline.model.spark_job import Output
 from tideline.model.verdicts import VERDICTS
 from tideline.model.wording import first_few
 from tideline.table.schema import LAYOUT_PROPERTY, UNPROVEN_PROPERTY, TableChange, current_columns
@@ -50,7 +48,7 @@ def execute(run: RunContext, plan: FoldPlan) -> FoldRecord:
         The open record, still to be verified.
 
     Raises:
-        ServiceAway: Spark or a store is away, or the table was changed meanwhile.
+        ServiceAway: A store is away, or the table was changed meanwhile.
         VerificationFailed: The typed table lacks rows of what is folded; nothing moved.
     """
     _refuse_lacking(run, plan, plan.ranges)
@@ -125,10 +123,7 @@ def look(run: RunContext, plan: FoldPlan, only: Sequence[int] = ()) -> FoldResul
     there = {n: files.paths for n, files in files_by_bucket(run, version).items()}
     job = _job(run, plan, there, "looked", run.ledger.read().folding.buckets)
     job = replace(job, is_look=True, only=tuple(only))
-    if why_spark(run, job) is None:
-        with suppress(NotCovered):
-            return fold_here(run, job)
-    return answer_of(run, job, FoldResult)
+    return _by(run)(job)
 
 
 def _job(
@@ -147,9 +142,6 @@ def _job(
     if plan.is_anew:
         there = {}
     return FoldJob(
-        store_options=run.store_options,
-        stream=run.stream.stream,
-        run_id=run.run_id,
         typed_uri=run.stream.source.table.uri,
         typed_files=run.source.files_at(plan.ranges, plan.typed_version),
         current_files=tuple(BucketFiles(n, files) for n, files in sorted(there.items())),
@@ -181,24 +173,20 @@ def _folded(run: RunContext, change: TableChange, job: FoldJob) -> FoldResult:
 
 
 def _answer(run: RunContext, change: TableChange, job: FoldJob) -> FoldResult:
-    """Fold in this process, or have Spark fold where that does not cover it."""
-    why = why_spark(run, job)
-    if why is None:
-        try:
-            result = fold_here(run, job)
-        except NotCovered as error:
-            why = str(error)
-        except BaseException:
-            discard(change, table_of(run))
-            raise
-        else:
-            log.info("folded in this process, without Spark")
-            if result.anew:
-                discard(change, table_of(run))
-            return result
+    """Fold; of a fold that is done again, or that fails, no file stays."""
+    try:
+        result = _by(run)(job)
+    except BaseException:
         discard(change, table_of(run))
-    log.info("Spark folds: %s", why)
-    return answer_of(run, job, FoldResult)
+        raise
+    if result.anew or result.needs_all:
+        discard(change, table_of(run))
+    return result
+
+
+def _by(run: RunContext) -> Callable[[FoldJob], FoldResult]:
+    assert run.fold is not None
+    return run.fold
 
 
 def _every_file(run: RunContext, change: TableChange, plan: FoldPlan) -> tuple[str, ...]:

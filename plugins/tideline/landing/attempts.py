@@ -30,8 +30,6 @@ from tideline.model.plan import BatchPlan
 from tideline.model.spark_job import (
     DecodeJob,
     DecodeResult,
-    FoldJob,
-    FoldResult,
     SparkJob,
     SparkResult,
 )
@@ -39,8 +37,7 @@ from tideline.model.wording import first_few
 from tideline.table.port import TablePort
 from tideline.table.schema import TableChange, app_id
 
-Answer = TypeVar("Answer", SparkResult, DecodeResult, FoldResult)
-Derived = TypeVar("Derived", DecodeResult, FoldResult)
+Answer = TypeVar("Answer", SparkResult, DecodeResult)
 
 _NO_MEMORY = re.compile(
     r"OutOfMemoryError|out of memory|memory limits|exit(?:ed with)? (?:code|status):? (?:52|137)\b"
@@ -181,7 +178,7 @@ def read_job(
 
 
 def hand_over(
-    run: RunContext, job: SparkJob | DecodeJob | FoldJob, kind: type[Answer]
+    run: RunContext, job: SparkJob | DecodeJob, kind: type[Answer]
 ) -> tuple[Answer | None, ServiceAway | None]:
     """Give a job to Spark, and wait until its application has ended.
 
@@ -209,17 +206,16 @@ def hand_over(
     return result, failure
 
 
-def answer_of(run: RunContext, job: DecodeJob | FoldJob, kind: type[Derived]) -> Derived:
+def answer_of(run: RunContext, job: DecodeJob) -> DecodeResult:
     """Give a job to Spark, and take nothing but an answer that is good.
 
     Args:
         job: What to do, as for `hand_over`.
-        kind: What the application answers.
 
     Raises:
         ServiceAway: It could not be started, or ended without a word.
     """
-    result, failure = hand_over(run, job, kind)
+    result, failure = hand_over(run, job, DecodeResult)
     if result is None:
         raise failure or ServiceAway("the Spark application ended without a result")
     if result.error is not None:

@@ -17,6 +17,7 @@ from tideline.ledger.ledger import Ledger
 from tideline.ledger.state import LedgerState
 from tideline.model.current import FoldRecord
 from tideline.model.decoding import DecodeRecord
+from tideline.model.fold_job import FoldJob, FoldResult
 from tideline.model.maintenance import TableRole
 from tideline.model.plan import BatchPlan
 from tideline.model.request import RunRequest
@@ -24,7 +25,7 @@ from tideline.model.run import RunRecord
 from tideline.registry.port import RegistryPort
 from tideline.rules.foreign_changes import table_findings
 from tideline.stream.stream import Stream
-from tideline.table.port import MaintainedTablePort, Stores, TablePort
+from tideline.table.port import MaintainedTablePort, TablePort
 
 log = logging.getLogger("tideline")
 
@@ -70,8 +71,7 @@ class RunContext:
         open_table: Opens a table that the stream file no longer names, to erase from it; None where
             nobody erases.
         former: Where such tables are, once the whole history was read for it.
-        stores: Opens the files of the stream's tables, for what this process reads and writes there
-            beside them; None where it does not.
+        fold: Folds changes into files of the current table; None where nobody does.
         first_pause_seconds: Before what contradicts the ledger is looked at once more.
     """
 
@@ -96,7 +96,7 @@ class RunContext:
     open_table: Callable[[TableRole, str], MaintainedTablePort] | None = None
     former: tuple[tuple[TableRole, str], ...] | None = None
     first_pause_seconds: float = 1.0
-    stores: Stores | None = None
+    fold: Callable[[FoldJob], FoldResult] | None = None
 
     @property
     def lane_lease(self) -> str:

@@ -2,7 +2,6 @@
 
     SparkJob        input of `spark_jobs/ingest_range.py`: what to read, and where to write it
     DecodeJob       input of `spark_jobs/decode_rows.py`: raw rows, and how to decode them
-    FoldJob         input of `spark_jobs/fold_changes.py`: changes of keys, and where they go
 
 The files are JSON (`model.spark_job`), in a `launch.runtime.PrivateFolder`: jobs hold secrets. The
 application removes its job once it is read, and writes its result to `result_path`, since an exit
@@ -18,16 +17,12 @@ from pathlib import Path
 from typing import Protocol
 
 from tideline.documents import load
-from tideline.launch.programs import DECODE, FOLD, application_for
-from tideline.model.spark_job import DecodeJob, FoldJob, SparkJob
+from tideline.launch.programs import DECODE, application_for
+from tideline.model.spark_job import DecodeJob, SparkJob
 
 
 class SparkPort(Protocol):
     """Runs a Spark application; `launch.launcher.Launcher` does."""
-
-    @property
-    def is_here(self) -> bool:
-        """Whether Spark has this machine alone: what it can reach and do, this process can."""
 
     def submit(self, job_path: str) -> None:
         """Run the application on a job, and wait for its end.
@@ -40,18 +35,16 @@ class SparkPort(Protocol):
           no part of the table.
 
         Args:
-            job_path: File with one of the three jobs as JSON; it says which application it is for.
+            job_path: File with one of the two jobs as JSON; it says which application it is for.
 
         Raises:
             ServiceAway: The application could not be started, or ended with a status other than 0.
         """
 
 
-def read_job(job_path: str) -> SparkJob | DecodeJob | FoldJob:
+def read_job(job_path: str) -> SparkJob | DecodeJob:
     """The job in a file of this machine, for the application that it names."""
     text, where = Path(job_path).read_bytes(), f"job file {job_path}"
     if application_for(job_path) == DECODE:
         return load(DecodeJob, text, where)
-    if application_for(job_path) == FOLD:
-        return load(FoldJob, text, where)
     return load(SparkJob, text, where)

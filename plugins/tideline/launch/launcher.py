@@ -62,15 +62,6 @@ class Launcher:
         self._stop_submission = stop_submission
         self._stop: Callable[[], None] | None = None
 
-    @property
-    def is_here(self) -> bool:
-        """Whether the connection names a local master, or none."""
-        connection_id = self._spark.connection
-        connection = find_connection(connection_id)
-        if connection is not None and connect_url(connection_id, connection):
-            return False
-        return is_local(target_of(connection_id, connection).master)
-
     def submit(self, job_path: str) -> None:
         """Run the application that a job file is for, to its end."""
         if self._watcher is None:

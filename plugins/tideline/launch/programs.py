@@ -27,7 +27,7 @@ ASKING = {
 }
 """Properties of a Spark of one JVM, which makes the secret itself: its ports for objects and blocks
 ask who is there. Every user of the machine reaches them, and Spark cannot do without."""
-INGEST, DECODE, FOLD = "ingest_range", "decode_rows", "fold_changes"
+INGEST, DECODE = "ingest_range", "decode_rows"
 SECRETS = "TIDELINE_SECRETS"
 """A driver on another machine has the secret options of Spark's Kafka source in this variable."""
 TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # noqa: S105 - a variable's name
@@ -63,7 +63,7 @@ def jobs_folder() -> Path:
 
 
 def application(name: str) -> str:
-    """Path of a Spark application: `INGEST`, `DECODE` or `FOLD`."""
+    """Path of a Spark application: `INGEST` or `DECODE`."""
     return str(jobs_folder() / f"{name}.py")
 
 
@@ -74,7 +74,7 @@ def application_for(job_path: str) -> str:
         ValueError: It is for none that we have.
     """
     name = json.loads(Path(job_path).read_bytes()).get("application", INGEST)
-    if name not in (INGEST, DECODE, FOLD):
+    if name not in (INGEST, DECODE):
         raise ValueError(f"{job_path}: no such application: {name!r}")
     return str(name)
 

@@ -40,7 +40,7 @@ from tideline.launch.runtime import (
     replaced,
 )
 from tideline.launch.target import SPARK_SUBMIT, Target
-from tideline.model.spark_job import FoldJob, SparkJob
+from tideline.model.spark_job import SparkJob
 from tideline.store.google import with_key_file
 from tideline.store.settings import StoreSettings
 
@@ -153,8 +153,7 @@ def is_small(job_path: str) -> bool:
     """Whether starting Spark will be most of a job's time."""
     job = read_job(job_path)
     ranges = job.ranges if isinstance(job, SparkJob) else job.plan.ranges
-    standing = sum(b.rows for b in job.before) if isinstance(job, FoldJob) else 0
-    return standing + sum(len(planned.offsets) for planned in ranges) < _MANY
+    return sum(len(planned.offsets) for planned in ranges) < _MANY
 
 
 def configuration(master: str, *, is_small: bool) -> dict[str, str]:

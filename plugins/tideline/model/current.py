@@ -47,7 +47,6 @@ COORDINATES = ("topic_id", "generation", "partition", "offset", "timestamp")
 IS_DELETED, BUCKET = "is_deleted", "bucket"
 INNER = "_tideline_"
 """How the names begin that a fold uses beside the table's columns."""
-_MODULUS = 2**64
 
 
 def taken_by_table(key: Sequence[str], sequence: Sequence[str]) -> str | None:
@@ -330,34 +329,6 @@ def differing(
     one, other = ({b.bucket: b for b in states} for states in (expected, found))
     both = {n: (one.get(n), other.get(n)) for n in sorted({*one, *other})}
     return {n: pair for n, pair in both.items() if pair[0] != pair[1]}
-
-
-def replaced(
-    all_of: Iterable[BucketState], out: Iterable[BucketState], into: Iterable[BucketState]
-) -> tuple[BucketState, ...]:
-    """What buckets hold after some of their rows were replaced by others; those that hold rows.
-
-    Args:
-        all_of: What they hold before.
-        out: Of which the rows that are taken out.
-        into: The rows that come in.
-    """
-    found: dict[int, BucketState] = {}
-    for sign, states in ((1, all_of), (-1, out), (1, into)):
-        for b in states:
-            known = found.get(b.bucket, BucketState(b.bucket, 0, 0, 0))
-            found[b.bucket] = BucketState(
-                b.bucket,
-                known.live + sign * b.live,
-                known.deleted + sign * b.deleted,
-                (known.checksum + sign * b.checksum) % _MODULUS,
-            )
-    return tuple(found[n] for n in sorted(found) if found[n].rows)
-
-
-def checksum_of(low: int, high: int) -> int:
-    """A sum of 64-bit hashes from the sums of their lower and upper 32 bits."""
-    return (low + (high << 32)) % _MODULUS
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,16 +26,14 @@ from tideline.launch.programs import SECRETS
 from tideline.model.spark_job import (
     DecodeJob,
     DecodeResult,
-    FoldJob,
-    FoldResult,
     SparkJob,
     SparkResult,
 )
 from tideline.spark.session import build_session, settle
 from tideline.spark.stall_limit import StallLimit
 
-Job = TypeVar("Job", SparkJob, DecodeJob, FoldJob)
-Result = TypeVar("Result", SparkResult, DecodeResult, FoldResult)
+Job = TypeVar("Job", SparkJob, DecodeJob)
+Result = TypeVar("Result", SparkResult, DecodeResult)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,6 @@ from tideline.model.offsets import CoordinateRange
 from tideline.model.spark_job import (
     DecodeJob,
     DecodeResult,
-    FoldJob,
-    FoldResult,
     SparkJob,
     SparkResult,
     Unreadable,
@@ -105,15 +103,6 @@ def failed_to_decode(_spark: SparkSession | None, job: DecodeJob, error: Excepti
         said = f"decode.transform: {job.plan.transform} cannot be worked out for a record: {why}"
         return DecodeResult(error="BadInput", message=f"{said}. Nothing was decoded; correct it")
     return DecodeResult(error="ServiceAway", message=_said(error))
-
-
-def failed_to_fold(_spark: SparkSession | None, _job: FoldJob, error: Exception) -> FoldResult:
-    """The result of a failed job that folds: a Spark that lacks our classes, or what may pass."""
-    if lacking := _lacks_committer(error):
-        return FoldResult(error="BadInput", message=lacking)
-    if (why := reason_of_values(error)) is not None:
-        return FoldResult(error="TidelineError", message=f"a value of a row: {why}")
-    return FoldResult(error="ServiceAway", message=_said(error))
 
 
 def reason_of_values(error: Exception) -> str | None:

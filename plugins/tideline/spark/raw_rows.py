@@ -313,15 +313,9 @@ def observed(seen: Observation, rows: DataFrame, metrics: Sequence[Column]) -> M
     return counted
 
 
-def write_rows(rows: DataFrame, output: Output, options: Mapping[str, str] | None = None) -> None:
-    """Write rows into an attempt's folder of a table; a manifest there names the files.
-
-    Args:
-        options: More options of Parquet's writer.
-    """
+def write_rows(rows: DataFrame, output: Output) -> None:
+    """Write rows into an attempt's folder of a table; a manifest there names the files."""
     target = f"{output.uri.rstrip('/')}/{output.folder}"
     reach("spark:writing")
-    rows.write.options(**_WRITER, **(options or {})).partitionBy(*output.partition_by).parquet(
-        target
-    )
+    rows.write.options(**_WRITER).partitionBy(*output.partition_by).parquet(target)
     reach("spark:written")

@@ -92,10 +92,6 @@ _INTERPRETED = {
 }
 _FEW = 20_000
 """Offsets. With fewer, Spark takes longer to compile a plan into Java than to interpret it."""
-_HUGE_METHOD = "spark.sql.codegen.hugeMethodLimit"
-_LARGEST, _COMPILABLE = "65535", "8000"
-"""Bytes of a generated method: Spark's default, and the most that HotSpot compiles (its
-`DontCompileHugeMethods`). Above the limit Spark generates many smaller ones."""
 _EVERY_SECONDS = 0.5
 
 
@@ -159,13 +155,8 @@ def settle(spark: SparkSession) -> None:
         spark.conf.set(key, value)
 
 
-def compile_plans(spark: SparkSession, *, for_offsets: int, is_wide: bool = False) -> None:
-    """Have Spark compile the plan of a job into Java, or interpret it where the job is small.
-
-    Args:
-        is_wide: Whether its expressions are so many that one method of them is not compiled.
-    """
-    spark.conf.set(_HUGE_METHOD, _COMPILABLE if is_wide else _LARGEST)
+def compile_plans(spark: SparkSession, *, for_offsets: int) -> None:
+    """Have Spark compile the plan of a job into Java, or interpret it where the job is small."""
     for key, value in (_INTERPRETED if for_offsets < _FEW else _COMPILED).items():
         spark.conf.set(key, value)
 

@@ -13,10 +13,4 @@ spilling   changes that are more than memory bears: sorted runs on a disk
 merging    a key's row and its changes become its new row
 buckets    a bucket's files and its changes, window by window, become its new file
 folding    one fold: a job in, a result out
-
-The rules are those of `folding.spark`, which folds what this does not cover (`folding.engine`).
 """
-
-
-class NotCovered(Exception):
-    """Something that this fold does not know how to do: Spark's does it."""

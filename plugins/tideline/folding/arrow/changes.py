@@ -1,4 +1,4 @@
-"""Typed rows as changes of keys, and the last change of each key, as `folding.spark.changes`."""
+"""Typed rows as changes of keys, and the last change of each key."""
 
 from __future__ import annotations
 

@@ -23,7 +23,6 @@ from pyarrow.fs import FileSystem
 
 from tideline.documents import dump
 from tideline.errors import VerificationFailed
-from tideline.folding.arrow import NotCovered
 from tideline.folding.arrow.buckets import (
     Folded,
     NotInOrder,
@@ -42,12 +41,12 @@ from tideline.folding.barriers import later_of, unplaced
 from tideline.launch.runtime import free_bytes, spill_folders
 from tideline.model.current import BUCKET, COORDINATES, Barrier, BucketState, Refusal, differing
 from tideline.model.decoding import UNAVAILABLE
+from tideline.model.fold_job import FoldJob, FoldResult
 from tideline.model.offsets import CoordinateRange
 from tideline.model.places import Places
-from tideline.model.spark_job import FoldJob, FoldResult, SparkResult
+from tideline.model.spark_job import SparkResult
 from tideline.table.port import Stores
 from tideline.table.written_files import MANIFEST, Manifest
-from tideline.texts import told
 
 log = logging.getLogger("tideline")
 _THREAD_BYTES = 250 * 1024 * 1024
@@ -67,14 +66,11 @@ def fold(job: FoldJob, stores: Stores) -> FoldResult:
         what was written then.
 
     Raises:
-        NotCovered: A file is none that this knows to read: Spark has to fold.
         OSError: A store does not answer, or a disk is full.
     """
     with ExitStack() as ended:
-        try:
-            return _Fold(job, stores, Shape(job.plan), ended).result()
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowCapacityError) as error:
-            raise NotCovered(told(str(error), 200)) from error
+        ended.callback(pa.default_memory_pool().release_unused)
+        return _Fold(job, stores, Shape(job.plan), ended).result()
 
 
 @dataclass

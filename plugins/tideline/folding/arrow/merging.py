@@ -1,4 +1,4 @@
-"""A key's row and its changes become its new row, as `folding.spark.merging` has it.
+"""A key's row and its changes become its new row.
 
 Rows and changes are few here: those of a window that have something to do with each other.
 """

@@ -1,6 +1,6 @@
 """Where changes stand in the one total order, and which are below floors or before a truncate.
 
-As `folding.spark.changes` has it; a mask says of each row.
+A mask says of each row.
 """
 
 from __future__ import annotations

@@ -28,9 +28,9 @@ from tideline.folding.arrow.record_keys import hashes_of, record_keys
 from tideline.folding.arrow.rows import Shape
 from tideline.folding.arrow.unset import is_unset
 from tideline.model.current import COORDINATES, IS_DELETED, Barrier, FoldPlan, Refusal
+from tideline.model.fold_job import FoldJob, FoldResult
 from tideline.model.offsets import CoordinateRange
 from tideline.model.places import Places
-from tideline.model.spark_job import FoldJob, FoldResult
 
 Read = Callable[[Sequence[str], Sequence[CoordinateRange], Counted, Shape], Iterator[object]]
 """Reads the changes of files at coordinates, in some columns, and tells a `Counted` of them."""

@@ -5,21 +5,19 @@ import random
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import pyarrow as pa
 import pytest
 
 from tests.worlds.build import ID, OTHER_ID
 from tests.worlds.folds import AT, COLUMNS, SEQUENCE, Folds, at, change, place, runs_of, same
-from tideline.folding.spark.changes import record_key
+from tideline.folding.arrow.record_keys import record_keys
 from tideline.model.current import CurrentColumn, Deletes, Folding, Layout
 from tideline.model.offsets import PartitionIdentity
 
 
 @pytest.fixture
-def folds(spark, tmp_path):
-    """Over Arrow; in the slow suite by Spark as well, and both have to come to the same."""
-    found = Folds(spark.session, tmp_path)
-    found.ways.by = os.environ.get("TIDELINE_TEST_FOLD", "kernel")
-    return found
+def folds(tmp_path):
+    return Folds(tmp_path)
 
 
 def holds(folds):
@@ -120,7 +118,6 @@ def test_all_rows_go_at_once(folds):
     assert folds.head.live == 2
 
 
-@pytest.mark.slow
 def test_a_value_of_before_all_rows_went_fills_nothing(folds):
     """In one portion or in several, and where the truncate comes last: as after a delete."""
     folds.has(change(0, "a", "c", "secret"), change(1, None, "t"))
@@ -133,7 +130,6 @@ def test_a_value_of_before_all_rows_went_fills_nothing(folds):
         holds(folds)
 
 
-@pytest.mark.slow
 def test_all_rows_go_twice(folds):
     """In several portions or in one: a row that is gone stays at its own last change."""
     folds.has(change(0, "a", "c"), change(1, "b", "d"), change(2, None, "t"), change(3, "c", "c"))
@@ -150,7 +146,6 @@ def test_all_rows_go_twice(folds):
     assert found == {"a": 0, "b": 1, "c": 3, "d": 5, "e": 7}
 
 
-@pytest.mark.slow
 def test_a_delete_that_is_folded_after_a_truncate(folds):
     """The row is gone by both, and stands where it stands in a fold of all at once."""
     folds.has(change(0, "a", "c", "x"), change(1, "a", "d"), change(2, None, "t"))
@@ -177,10 +172,10 @@ OF_TWO = {
 """Of a plan: the record's key is `k`, and the table's has `v` besides."""
 
 
-def test_a_delete_that_lacks_a_column_of_the_key_is_told(spark, tmp_path):
+def test_a_delete_that_lacks_a_column_of_the_key_is_told(tmp_path):
     """PostgreSQL tells its primary key, and null, or a fixed value, for the rest."""
     for number, value in enumerate((None, "")):
-        folds = Folds(spark.session, tmp_path / str(number), **OF_TWO)
+        folds = Folds(tmp_path / str(number), **OF_TWO)
         folds.has(change(0, "a", "c", "x", 1), change(1, "b", "c", value, 1))
         folds.fold([at(0, 2)])
         folds.has(change(2, "b", "d", value), change(3, "b", None), change(4, "c", "d", "z"))
@@ -204,19 +199,17 @@ def test_a_delete_that_lacks_a_column_of_the_key_is_told(spark, tmp_path):
         ([("c", "eu"), ("r", "")], False),
     ],
 )
-@pytest.mark.slow  # 21 folds
-def test_a_delete_is_untold_where_a_row_of_its_record_stays(spark, tmp_path, log, is_refused):
+def test_a_delete_is_untold_where_a_row_of_its_record_stays(tmp_path, log, is_refused):
     """In whatever portions its changes come."""
     size = len(log)
     orders = ([range(size)], [[n] for n in range(size)], [[n] for n in reversed(range(size))])
     for number, portions in enumerate(orders):
-        folds = Folds(spark.session, tmp_path / str(number), **OF_TWO)
+        folds = Folds(tmp_path / str(number), **OF_TWO)
         folds.has(*(change(n, "a", op, value, 1) for n, (op, value) in enumerate(log)))
         results = [folds.fold([at(n, n + 1) for n in portion]) for portion in portions]
         assert any(result.refused for result in results) == is_refused, portions
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "log",
     [
@@ -224,9 +217,9 @@ def test_a_delete_is_untold_where_a_row_of_its_record_stays(spark, tmp_path, log
         [("c", "eu"), ("c", "us"), ("d", "eu"), (None, None), (None, None)],
     ],
 )
-def test_what_a_producer_sent_twice_is_no_delete_of_another_row(spark, tmp_path, log):
+def test_what_a_producer_sent_twice_is_no_delete_of_another_row(tmp_path, log):
     for number, portions in enumerate(([range(len(log))], [[n] for n in range(len(log))])):
-        folds = Folds(spark.session, tmp_path / str(number), **OF_TWO)
+        folds = Folds(tmp_path / str(number), **OF_TWO)
         folds.has(*(change(n, "a", op, value, 1) for n, (op, value) in enumerate(log)))
         assert not any(folds.fold([at(n, n + 1) for n in p]).refused for p in portions)
         assert folds.head.live == 1
@@ -247,20 +240,12 @@ LATE = {
 
 @pytest.mark.parametrize(
     ("which", "is_late"),
-    [
-        ("beside new records", True),
-        *(
-            pytest.param(which, True, marks=pytest.mark.slow)
-            for which in LATE
-            if which not in ("beside new records", "in another partition")
-        ),
-        ("in another partition", False),
-    ],
+    [(which, which != "in another partition") for which in LATE],
 )
-def test_a_row_that_an_untold_delete_left_is_missed(spark, tmp_path, which, is_late):
+def test_a_row_that_an_untold_delete_left_is_missed(tmp_path, which, is_late):
     """Also where the row comes after its delete was folded, whatever comes with it."""
     more, deletes, rows = LATE[which]
-    folds = Folds(spark.session, tmp_path, **OF_TWO, **more)
+    folds = Folds(tmp_path, **OF_TWO, **more)
 
     def portion(changes, op, value):
         ranges = []
@@ -277,19 +262,18 @@ def test_a_row_that_an_untold_delete_left_is_missed(spark, tmp_path, which, is_l
     assert [told(r) for r in results if r.refused] == [[("untold", '{"k":"a"}')]]
 
 
-def test_keys_of_records_a_microsecond_apart_are_two(spark):
+def test_keys_of_records_a_microsecond_apart_are_two():
     """JSON as Spark writes it by default ends at the millisecond."""
-    rows = [(datetime(2026, 1, 1, 0, 0, 0, n, UTC),) for n in (1, 2)]
-    made = spark.session.createDataFrame(rows, "at timestamp").select(record_key(["at"]))
-    assert made.distinct().count() == 2
+    times = pa.array([datetime(2026, 1, 1, 0, 0, 0, n, UTC) for n in (1, 2)])
+    assert len({*record_keys([times], ["at"], ["timestamp"]).to_pylist()}) == 2
 
 
-def test_a_delete_that_has_no_key_at_all_is_told(spark, tmp_path):
+def test_a_delete_that_has_no_key_at_all_is_told(tmp_path):
     """Where the key is of other columns than the record's, or the record's is not decoded."""
     of_value = {"layout": Layout(("v",), 3)}
     for number, (more, what) in enumerate([(("v",), '{"k":"a"}'), ((), "0@2 without a key")]):
         deletes = Deletes(True, "op", "d", more, ("k",) if more else (), bool(more))
-        folds = Folds(spark.session, tmp_path / str(number), **of_value, deletes=deletes)
+        folds = Folds(tmp_path / str(number), **of_value, deletes=deletes)
         folds.has(change(0, "a", "c", "x", 1), change(1, "b", "c", None, 1))
         folds.fold([at(0, 2)])
         folds.has(change(2, "a", "d"), change(3, "a", None))
@@ -299,20 +283,20 @@ def test_a_delete_that_has_no_key_at_all_is_told(spark, tmp_path):
         assert folds.head.live == 0
 
 
-def test_a_record_without_a_value_that_deletes_nothing_is_no_row(spark, tmp_path):
+def test_a_record_without_a_value_that_deletes_nothing_is_no_row(tmp_path):
     """`deletes: {tombstone: false}`: it follows a delete, and brings no row of nulls back."""
     deletes = Deletes(False, "op", "d", passes=True)
-    folds = Folds(spark.session, tmp_path, deletes=deletes)
+    folds = Folds(tmp_path, deletes=deletes)
     folds.has(change(0, "a", "c", "x"), change(1, "a", "d"), change(2, "a", None))
     folds.has(change(3, "b", "c", "y"), change(4, "b", None))
     folds.fold([at(0, 5)])
     assert {k: row["is_deleted"] for k, row in folds.table().items()} == {"a": True, "b": False}
 
 
-def test_a_value_that_did_not_come_of_a_column_that_is_renamed(spark, tmp_path):
+def test_a_value_that_did_not_come_of_a_column_that_is_renamed(tmp_path):
     """Typed rows name the column as they have it, and the table as it is called there."""
     columns = (COLUMNS[0], CurrentColumn("value_v", "v", "string"), COLUMNS[2])
-    folds = Folds(spark.session, tmp_path, columns=columns)
+    folds = Folds(tmp_path, columns=columns)
     folds.has(change(0, "a", "c", "long", 1), change(1, "a", "u", None, 2, lacks=["v"]))
     for portions in ([at(0, 2)], [at(0, 1), at(1, 2)]):
         folds.head, folds.files = Folding(), {}
@@ -322,8 +306,8 @@ def test_a_value_that_did_not_come_of_a_column_that_is_renamed(spark, tmp_path):
         assert (row["value_v"], row["w"], row["unavailable_columns"]) == ("long", 2, ["value_v"])
 
 
-def test_a_change_event_deletes_beside_a_text_in_a_column(spark, tmp_path):
-    folds = Folds(spark.session, tmp_path, deletes=Deletes(True, "v", "cancelled"))
+def test_a_change_event_deletes_beside_a_text_in_a_column(tmp_path):
+    folds = Folds(tmp_path, deletes=Deletes(True, "v", "cancelled"))
     folds.has(change(0, "a", "c", "x"), change(1, "a", "d"), change(2, "b", "c", "cancelled"))
     folds.has(change(3, "c", "c", "x"))
     folds.fold([at(0, 4)])
@@ -404,9 +388,9 @@ def test_a_key_in_two_partitions_is_told_and_nothing_is_written(folds, in_one):
     assert (told(result), result.written.rows) == ([("moved", '["a"]')], 0)
 
 
-def test_all_rows_of_several_partitions_go_by_kafkas_time_only(spark, tmp_path):
+def test_all_rows_of_several_partitions_go_by_kafkas_time_only(tmp_path):
     for order in ("offset", "time"):
-        folds = Folds(spark.session, tmp_path / order, order=order)
+        folds = Folds(tmp_path / order, order=order)
         folds.has(change(3, "a", "c"), change(9, "b", "c", partition=1), change(7, None, "t"))
         result = folds.fold([at(0, 10), at(9, 10, partition=1)])
         if order == "time":
@@ -418,8 +402,8 @@ def test_all_rows_of_several_partitions_go_by_kafkas_time_only(spark, tmp_path):
     assert {k: row["is_deleted"] for k, row in folds.table().items()} == {"a": True, "b": False}
 
 
-def test_by_kafkas_time_a_key_may_move(spark, tmp_path):
-    folds = Folds(spark.session, tmp_path, order="time")
+def test_by_kafkas_time_a_key_may_move(tmp_path):
+    folds = Folds(tmp_path, order="time")
     folds.has(change(0, "a", "c", "x"), change(7, "a", "u", "y", partition=1), change(8, "a", "d"))
     folds.fold([at(0, 1), at(8, 9)])
     folds.fold([at(7, 8, partition=1)])
@@ -485,9 +469,9 @@ def test_a_rows_columns_may_have_any_name(folds):
     assert found == {str(n): (f"v{n}", n) for n in range(9)} | {"4": ("v", 7)}
 
 
-def test_a_declared_order_decides_over_partitions_and_offsets(spark, tmp_path):
+def test_a_declared_order_decides_over_partitions_and_offsets(tmp_path):
     """A key that is gone keeps its place in it; of equals the coordinates decide."""
-    folds = Folds(spark.session, tmp_path, **SEQUENCE)
+    folds = Folds(tmp_path, **SEQUENCE)
     folds.has(change(0, "a", "c", "x", 5), change(9, "a", "u", "y", 4, partition=1))
     folds.fold([at(0, 1), at(9, 10, partition=1)])
     holds(folds)
@@ -504,9 +488,9 @@ def test_a_declared_order_decides_over_partitions_and_offsets(spark, tmp_path):
     assert folds.table()["a"]["partition"] == 1
 
 
-def test_a_change_without_a_place_in_the_declared_order_is_told(spark, tmp_path):
+def test_a_change_without_a_place_in_the_declared_order_is_told(tmp_path):
     """And so are all rows that go at once; nothing is written. One without a key is in no row."""
-    folds = Folds(spark.session, tmp_path, **SEQUENCE)
+    folds = Folds(tmp_path, **SEQUENCE)
     folds.has(change(0, "a", "c", "x", 5), change(1, "a", "u", "y"), change(2, None, "u"))
     result = folds.fold([at(0, 3)])
     assert (told(result), result.written.rows) == ([("unordered", '["a"] without w')], 0)
@@ -517,9 +501,9 @@ def test_a_change_without_a_place_in_the_declared_order_is_told(spark, tmp_path)
     assert folds.fold([at(0, 3)]).written.rows == 1
 
 
-def test_rows_of_keys_that_are_gone_are_dropped_once_they_are_many(spark, tmp_path):
+def test_rows_of_keys_that_are_gone_are_dropped_once_they_are_many(tmp_path):
     """Of what was folded before; and an older change that comes later brings none back."""
-    folds = Folds(spark.session, tmp_path, keeps=False)
+    folds = Folds(tmp_path, keeps=False)
     folds.has(*(change(n, str(n), "c", "x", n) for n in range(1, 20)))
     folds.has(change(20, "3", "d"), change(21, "4", "d"), change(22, "5", "c", "y"))
     folds.fold([at(1, 21)])
@@ -539,9 +523,9 @@ def test_rows_of_keys_that_are_gone_are_dropped_once_they_are_many(spark, tmp_pa
     assert folds.table()["3"]["v"] == "x"
 
 
-def test_a_topic_may_have_thousands_of_partitions(spark, tmp_path):
+def test_a_topic_may_have_thousands_of_partitions(tmp_path):
     """What is dropped is known for each of them."""
-    folds = Folds(spark.session, tmp_path, keeps=False)
+    folds = Folds(tmp_path, keeps=False)
     partitions = range(0, 3000, 2)
     folds.has(*(change(0, str(n), "c", "x", partition=n) for n in partitions))
     folds.has(*(change(1, str(n), "d", partition=n) for n in partitions if n % 4))
@@ -575,12 +559,12 @@ LOGS = int(os.environ.get("TIDELINE_TEST_LOGS", "80"))
     "way",
     [
         "plain",
-        pytest.param("lacking", marks=pytest.mark.slow),
-        pytest.param("sequence", marks=pytest.mark.slow),
-        pytest.param("dropping", marks=pytest.mark.slow),
+        "lacking",
+        "sequence",
+        "dropping",
     ],
 )
-def test_any_order_any_portions_again(spark, tmp_path, way):
+def test_any_order_any_portions_again(tmp_path, way):
     """Many logs at once, each a partition with keys of its own: what is folded is as defined.
 
     Backfills below, replays, rows that are redriven, rewound and landed again, records that are
@@ -589,7 +573,7 @@ def test_any_order_any_portions_again(spark, tmp_path, way):
     rng, lacking = random.Random(way), way in ("lacking", "dropping")
     plan = SEQUENCE if way == "sequence" else {"layout": Layout(("k",), 4)}
     plan |= {"has_truncates": False, "has_unavailable": lacking}
-    folds = Folds(spark.session, tmp_path, keeps=way != "dropping", **plan)
+    folds = Folds(tmp_path, keeps=way != "dropping", **plan)
     logs = {n: a_log(rng, n, lacking=lacking) for n in range(LOGS)}
     if way == "sequence":
         for log in logs.values():

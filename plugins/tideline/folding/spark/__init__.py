@@ -1,1 +1,0 @@
-"""The fold in Spark: changes, the last of each key, and a bucket's rows beside them."""
