@@ -22,15 +22,11 @@ from tideline.contract.page import (
     StreamPage,
     Trigger,
 )
-from tideline.contract.shapes import (
-    CurrentStatus,
-    Incident,
-    Offsets,
-    RangeWithRows,
-    RunSeconds,
-    StreamStatus,
-)
+from tideline.contract.shapes import Incident, RangeWithRows
 from tideline.model.incident import class_entry
+from tideline.model.offsets import OffsetRange
+from tideline.model.status import CurrentStatus, StreamStatus
+from tideline.model.timings import RunSeconds
 from tideline.model.verdicts import VERDICTS, valid_choices
 
 WEEK = 7 * 86_400.0
@@ -211,7 +207,7 @@ def at_stake():
         lost_start=4_120_000,
         lost_end=4_268_300,
         offsets_at_stake=148_300,
-        intervals=(Offsets(start_offset=4_120_000, end_offset=4_268_300),),
+        intervals=(OffsetRange(start_offset=4_120_000, end_offset=4_268_300),),
         lost_from=ago(days=7, hours=6),
         lost_until=ago(days=7),
     )
@@ -241,7 +237,7 @@ def closed():
             opened_at=ago(days=20),
             expected="3,000 rows",
             actual="2,200 rows; the log has no record there",
-            intervals=(Offsets(start_offset=2_610_000, end_offset=2_610_800),),
+            intervals=(OffsetRange(start_offset=2_610_000, end_offset=2_610_800),),
             offsets_at_stake=800,
             decision="accept_loss",
             reason="broker 3 lost a disk; the producer cannot send them again",

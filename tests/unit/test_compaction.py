@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tideline.model.maintenance import FileCount, TableFile, TableSize, TableUpkeep
+from tideline.model.maintenance import NO_ROWS, FileCount, TableFile, TableSize, TableUpkeep
 from tideline.rules.maintenance import plan_merges, rounds
 from tideline.stream.stream import Stream, tables_of
 
@@ -116,7 +116,7 @@ def test_a_line_for_the_log():
     """Before, what was done, after."""
     two, one, none = FileCount(2, 20), FileCount(1, 15), FileCount.of(())
     before = TableSize(1, two, two)
-    done = TableUpkeep("raw", "/t", before, two, one, none, TableSize(2, one, two))
+    done = TableUpkeep("raw", "/t", before, two, one, none, NO_ROWS, TableSize(2, one, two))
     assert str(done) == (
         "raw table /t: 2 files (20 B) before, 2 files (20 B) merged into 1 file"
         " (15 B), 0 files (0 B) deleted; 1 file (15 B) after"

@@ -1,14 +1,20 @@
 """Every JSON object that leaves the program keeps its keys; the schema says the same."""
 
 import argparse
+import json
+import pkgutil
 import re
-from dataclasses import is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from datetime import datetime
+from importlib import import_module
 from types import SimpleNamespace
 from typing import Annotated, get_args, get_origin, get_type_hints
 
 import pytest
 
+import tideline.contract
+import tideline.model
+import tideline.rules
 from devstack.command_line import ROOT
 from tests.worlds.build import ID, planned
 from tests.worlds.contract_objects import (
@@ -85,6 +91,37 @@ def test_every_time_has_one_form():
 
 def descendants(shape):
     return [shape, *(d for child in shape.__subclasses__() for d in descendants(child))]
+
+
+def test_no_shape_repeats_a_class_of_the_model():
+    """What has the same fields is that class; these have a field in another form."""
+    kept = {
+        "Day": "its day is a text",
+        "Explained": "a command's answer as a whole",
+        "FleetTopic": "its times have an offset as digits, and a stored topic's have not",
+        "Notice": "its kind is any text, so that a later version may add one",
+    }
+    inner = [*classes_in(tideline.model), *classes_in(tideline.rules)]
+    known = {tuple(f.name for f in fields(kind)) for kind in inner if is_dataclass(kind)}
+    shapes = [s for s in classes_in(tideline.contract) if issubclass(s, Shape)]
+    assert {s.__name__ for s in shapes if tuple(s.model_fields) in known} == {*kept}
+
+
+def classes_in(room):
+    found = pkgutil.iter_modules(room.__path__, f"{room.__name__}.")
+    modules = [import_module(module.name) for module in found]
+    return [k for module in modules for k in vars(module).values() if isinstance(k, type)]
+
+
+@pytest.mark.parametrize("page", ["output.schema.json", "page.openapi.json"])
+def test_a_definition_made_of_a_class_of_the_model_speaks_of_json(page):
+    """Its docstring has sections and values of Python; its name is the contract's."""
+    text = (ROOT / "docs" / page).read_text()
+    assert not re.findall(r"Args:|Raises:|\bNone\b|OffsetRange|PartitionIdentity", text)
+    found = json.loads(text)
+    named = found.get("$defs") or found["components"]["schemas"]
+    assert "`untold`: Those of which" in named["StreamStatus"]["description"]
+    assert named["Offsets"]["title"] == "Offsets"
 
 
 def has_bare_time(kind):

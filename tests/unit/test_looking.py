@@ -20,7 +20,7 @@ from tests.worlds.build import (
     topic,
 )
 from tests.worlds.contract_objects import CLOSED, LOSS, OPEN
-from tideline.contract.building import build_status
+from tideline.contract.answers import Statuses
 from tideline.model.current import BucketState, Folding, Layout
 from tideline.model.decoding import Decoding
 from tideline.model.erasing import Erasing
@@ -384,7 +384,8 @@ def test_the_current_table_in_a_few_numbers():
     )
     found = status(folding=folding).current
     assert found == CurrentStatus(7, 1, 4, 15, at, at)
-    assert build_status(status(folding=folding)).current.unfolded == 15
+    told = Statuses(streams=[status(folding=folding)]).data()["streams"][0]["current"]
+    assert (told["unfolded"], told["folded_at"]) == (15, "2026-01-02T00:00:00+00:00")
 
 
 def test_a_topic_that_the_stream_file_no_longer_names_counts_for_nothing():

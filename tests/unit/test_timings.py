@@ -6,7 +6,6 @@ from datetime import timedelta
 import pytest
 
 from tests.worlds.build import NOW
-from tideline.contract.building import build_status
 from tideline.model.current import Folding
 from tideline.model.decoding import Decoding
 from tideline.model.head import Head
@@ -35,7 +34,7 @@ def test_the_phases_add_up():
     """From the first planning to the moved head."""
     assert TIMINGS.seconds == pytest.approx((0.5, 1.5, 6, 3.5, 0.25, 0.5))
     assert sum(TIMINGS.seconds) == pytest.approx(12.25)
-    assert str(TIMINGS) == (
+    assert str(TIMINGS.by_phase) == (
         "run one took 12 s: planning 0.5 s, waiting for its next task 1.5 s, waiting for Spark 6 s,"
         " reading 3.5 s, committing 0.2 s, verifying 0.5 s"
     )
@@ -61,11 +60,9 @@ def test_clocks_that_differ_make_no_phase_negative(spark):
 def test_a_status_has_them_by_name():
     """None before a run has told them."""
     head = Head(timings=TIMINGS)
-    shown = build_status(
-        summarize("orders", head, Decoding(), Folding(), (), (), None, NOW)
-    ).run_seconds
+    shown = summarize("orders", head, Decoding(), Folding(), (), (), None, NOW).run_seconds
     assert shown.run_id == "one"
     assert (shown.planning, shown.waiting_for_spark) == pytest.approx((0.5, 6))
     assert shown.verifying == pytest.approx(0.5)
     empty = summarize("orders", Head(), Decoding(), Folding(), (), (), None, NOW)
-    assert build_status(empty).run_seconds is None
+    assert empty.run_seconds is None

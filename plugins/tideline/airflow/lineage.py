@@ -7,6 +7,7 @@ imports this module: where the provider is not installed, nobody does.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import attr
@@ -19,11 +20,11 @@ from openlineage.client.generated.output_statistics_output_dataset import (
 )
 
 from tideline.contract.events import build_decoded_event, build_landed_event
-from tideline.contract.shapes import Coordinates
 from tideline.kafka.settings import kafka_settings
 from tideline.model.addresses import is_in_object_store
 from tideline.model.current import FoldRecord
 from tideline.model.decoding import DecodeRecord
+from tideline.model.offsets import CoordinateRange
 from tideline.model.run import RunRecord
 from tideline.stream.stream import Stream
 
@@ -99,7 +100,7 @@ def folded_lineage(stream: Stream, record: FoldRecord) -> OperatorLineage:
     """Typed table and current table of a verified fold."""
     assert stream.current is not None
     written = sum(bucket.rows for bucket in record.buckets)
-    ranges = [Coordinates.of(r) for r in record.plan.ranges]
+    ranges = [r.as_coordinates for r in record.plan.ranges]
     typed = dataset_name(stream.source.table.uri)
     version = record.table_version or 0
     return OperatorLineage(
@@ -126,8 +127,8 @@ def dataset_name(uri: str) -> tuple[str, str]:
     return "file", uri.removeprefix("file://").rstrip("/")
 
 
-def _ranges(ranges: Sequence[Coordinates], topic: str | None = None) -> dict[str, RangesFacet]:
-    chosen = [r.data() for r in ranges if topic in (None, r.topic)]
+def _ranges(ranges: Sequence[CoordinateRange], topic: str | None = None) -> dict[str, RangesFacet]:
+    chosen = [asdict(r) for r in ranges if topic in (None, r.topic)]
     return {RANGES: RangesFacet(ranges=chosen)}
 
 

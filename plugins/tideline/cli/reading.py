@@ -27,7 +27,6 @@ from tideline.contract.building import (
     build_incident,
     build_incident_details,
     build_ledger,
-    build_status,
 )
 from tideline.contract.shapes import DriverStatus
 from tideline.errors import AuditNotClean, BadInput, Transient
@@ -43,7 +42,7 @@ from tideline.model.observation import Observation
 from tideline.model.offsets import TopicPartition
 from tideline.model.request import RunRequest
 from tideline.model.run import RunRecord
-from tideline.model.status import CurrentStatus, Status
+from tideline.model.status import CurrentStatus, StreamStatus
 from tideline.model.verdicts import VERDICTS
 from tideline.model.wording import duration_text, first_few, how_many, size_text
 from tideline.operations import reading
@@ -103,7 +102,7 @@ def status(options: argparse.Namespace, output: Output) -> int:
             found[number] = facts.status(now)
     drivers = warm_drivers()
     answer = Statuses(
-        streams=[build_status(s) for s in found],
+        streams=found,
         drivers=[DriverStatus.of(d) for d in drivers],
         problems=problems,
     )
@@ -151,7 +150,7 @@ class _Brokers:
             return None, error.message, ()
 
 
-def _shown(found: Sequence[Status], now: datetime) -> list[str | Table]:
+def _shown(found: Sequence[StreamStatus], now: datetime) -> list[str | Table]:
     problems = [
         f"{s.stream}: {s.problem}{'' if s.is_measured else '; lag as the last run saw it'}"
         for s in found
@@ -162,10 +161,11 @@ def _shown(found: Sequence[Status], now: datetime) -> list[str | Table]:
     lines += problems
     lines += [f"{s.stream}: {untold_text(name)}" for s in found for name in s.untold]
     if len(found) == 1:
-        lines += [] if found[0].timings is None else [str(found[0].timings)]
-        if failed := [f"{name} {count:,}" for name, count in found[0].expectations if count]:
+        (only,) = found
+        lines += [] if only.run_seconds is None else [str(only.run_seconds)]
+        if failed := [f"{name} {count:,}" for name, count in only.expectations.items() if count]:
             lines.append(f"expectations not met, newest decoding: {', '.join(failed)}")
-        lines += [] if found[0].current is None else [_current_line(found[0].current, now)]
+        lines += [] if only.current is None else [_current_line(only.current, now)]
     return lines
 
 
@@ -180,7 +180,7 @@ def _current_line(current: CurrentStatus, now: datetime) -> str:
     )
 
 
-def _row(status: Status, now: datetime) -> list[object]:
+def _row(status: StreamStatus, now: datetime) -> list[object]:
     unread, lag = status.oldest_unread_at, status.offset_lag
     return [
         status.stream,
@@ -194,7 +194,7 @@ def _row(status: Status, now: datetime) -> list[object]:
     ]
 
 
-def _headroom(status: Status) -> str | None:
+def _headroom(status: StreamStatus) -> str | None:
     left = status.headroom_seconds
     if left is None or left <= 0:
         return None if left is None else "overdue" if left else "0: records are deleted"

@@ -27,14 +27,13 @@ from tideline.contract.building import (
     build_run,
     build_run_failure,
 )
-from tideline.contract.shapes import TableUpkeep
 from tideline.errors import BadInput, Halted, ServiceAway, TidelineError
 from tideline.launch.progress import working
 from tideline.ledger.move import move_ledger
 from tideline.ledger.port import LedgerStore
 from tideline.model.addresses import LedgerKind, LedgerLocation, is_in_object_store
 from tideline.model.current import Folding
-from tideline.model.maintenance import FileCount, RowCount
+from tideline.model.maintenance import FileCount, RowCount, TableUpkeep
 from tideline.model.request import RunRequest, read_form
 from tideline.model.run import RunRecord
 from tideline.model.wording import how_many, size_text

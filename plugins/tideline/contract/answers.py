@@ -7,38 +7,32 @@ from typing import Literal
 from pydantic import Field
 
 from tideline.contract.shapes import (
-    BucketFlaw,
-    Coordinates,
     CoordinateTuple,
-    Coverage,
     CurrentAudit,
-    DamagedFile,
     DecodedRange,
     DriverStatus,
     Finding,
-    Flaw,
-    Gone,
     Headroom,
     Incident,
     IncidentDetails,
-    IsoTime,
     LostRows,
     Notice,
-    PlannedRange,
     Position,
     Problem,
     RangeWithRows,
     Rewind,
-    Role,
     RunSummary,
     Shape,
-    StreamStatus,
-    TableUpkeep,
     TypedAudit,
 )
-from tideline.model.maintenance import FileCount
+from tideline.model.erasing import ErasedFrom, StillInKafka
+from tideline.model.maintenance import TableUpkeep
+from tideline.model.offsets import CoordinateRange, PlannedRange
+from tideline.model.places import Coverage
+from tideline.model.plan import DamagedFile, Gone
 from tideline.model.request import Lane
-from tideline.model.status import Outcome
+from tideline.model.status import IsoTime, Outcome, StreamStatus
+from tideline.rules.audit import BucketFlaw, Flaw
 
 
 class Failure(Shape):
@@ -332,7 +326,7 @@ class Folded(Shape):
     deleted: int
     buckets: int
     table_version: int | None
-    ranges: tuple[Coordinates, ...]
+    ranges: tuple[CoordinateRange, ...]
 
 
 class CurrentChecked(Shape):
@@ -477,32 +471,6 @@ class Maintenance(Shape):
     stream: str
     dry_run: bool
     tables: tuple[TableUpkeep, ...]
-
-
-class ErasedFrom(Shape):
-    """What an erasure has found in one table; `version` has it no more, null before.
-
-    `undecided` counts records that no column tells, and that may be of a key.
-    `vacuumed` files of older versions, or of none, were deleted, and `cut` entries of its log.
-    """
-
-    table: Role
-    uri: str
-    rows: int
-    files: int
-    bytes: int
-    undecided: int
-    version: int | None
-    vacuumed: FileCount | None
-    cut: int
-
-
-class StillInKafka(Shape):
-    """Records that Kafka may still serve to others; `retention_ms` is the topic's own setting."""
-
-    topic: str
-    records: int
-    retention_ms: int | None
 
 
 class Erasure(Shape):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # each task loads this module, and none of these on its accou
     from tideline.ledger.state import LedgerState
     from tideline.model.decoding import DecodedAgain, Redriven
     from tideline.model.erasing import Erasing, Erasure
-    from tideline.model.status import DryRun, Status
+    from tideline.model.status import DryRun
     from tideline.operations.erasing import ErasePlan
     from tideline.rules.audit import Audit
 
@@ -75,7 +75,7 @@ def _incident(shape: type[AnyIncident], incident: Incident, **facts: Any) -> Any
 
 def build_range(planned: PlannedRange, rows: int | None = None) -> shapes.RangeWithRows:
     """A planned range; `rows` is None until they are verified."""
-    return shapes.RangeWithRows.of(planned, rows=rows)
+    return shapes.RangeWithRows(planned.topic, *planned.coordinates, rows)
 
 
 def build_positions(head: Head) -> list[shapes.Position]:
@@ -104,22 +104,6 @@ def build_summary(record: RunRecord) -> shapes.RunSummary:
     )
 
 
-def build_status(status: Status) -> shapes.StreamStatus:
-    """A stream in one line, with what the phases of its last landing took."""
-    known, seconds = status.timings, None
-    if known is not None:
-        names = (n for n in shapes.RunSeconds.model_fields if n != "run_id")
-        phases = dict(zip(names, known.seconds, strict=True))
-        seconds = shapes.RunSeconds.of(known, **phases)
-    return shapes.StreamStatus.of(
-        status,
-        run_seconds=seconds,
-        expectations=dict(status.expectations),
-        names=[shapes.TableNameStatus.of(name) for name in status.names],
-        erasures=[shapes.ErasureUnderWay.of(erasure) for erasure in status.erasures],
-    )
-
-
 def build_rewind(rewind: Rewind) -> shapes.Rewind:
     """A rewind; rows that Kafka can still give back are not among the lost ones."""
     return shapes.Rewind.of(
@@ -132,7 +116,7 @@ def build_rewind(rewind: Rewind) -> shapes.Rewind:
 
 def build_lost(lost: Lost) -> shapes.LostRows:
     """Rows that Kafka can no longer give back."""
-    return shapes.LostRows.of(lost, lost.planned)
+    return shapes.LostRows(lost.planned.topic, *lost.planned.coordinates, lost.rows, lost.reason)
 
 
 def build_failure(error: TidelineError) -> answers.Failure:
@@ -254,7 +238,10 @@ def build_decoded(run_id: str, record: DecodeRecord | None) -> answers.Decoded:
         types={t.name: t.rows for t in record.by_type},
         classes=dict(record.classes),
         expectations=dict(record.failed),
-        ranges=[shapes.DecodedRange.of(r, r.range) for r in record.ranges],
+        ranges=[
+            shapes.DecodedRange(r.range.topic, *r.range.coordinates, r.rows, r.typed, r.quarantined)
+            for r in record.ranges
+        ],
     )
 
 
@@ -271,7 +258,7 @@ def build_folded(run_id: str, record: FoldRecord | None, folding: Folding) -> an
         deleted=folding.deleted,
         buckets=0 if record is None else len(record.buckets),
         table_version=None if record is None else record.table_version,
-        ranges=() if plan is None else [shapes.Coordinates.of(r) for r in plan.ranges],
+        ranges=() if plan is None else plan.ranges,
     )
 
 
@@ -283,7 +270,7 @@ def build_checked(check: CurrentCheck) -> answers.CurrentChecked:
         changes=check.changes,
         rows=folding.live,
         deleted=folding.deleted,
-        flaws=[shapes.BucketFlaw.of(flaw) for flaw in check.flaws],
+        flaws=check.flaws,
         buckets=check.buckets or None,
     )
 
@@ -391,7 +378,7 @@ def build_maintenance(
         status="done" if has_work else "nothing_to_do",
         stream=stream,
         dry_run=dry_run,
-        tables=[shapes.TableUpkeep.of(u, table=u.role) for u in upkeeps],
+        tables=upkeeps,
     )
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from tideline.contract.building import build_decoded, build_folded, build_rewind, build_run
-from tideline.contract.shapes import DecodedRange, RangeWithRows, ReadRange, Shape
+from tideline.contract.shapes import DecodedRange, RangeWithRows, Shape
 from tideline.model.current import Folding, FoldRecord
 from tideline.model.decoding import DecodeRecord
 from tideline.model.request import Lane
-from tideline.model.run import Rewind, RunRecord
+from tideline.model.run import Lost, Rewind, RunRecord
 
 if TYPE_CHECKING:  # whoever publishes an event must not load what an audit needs
     from tideline.rules.audit import Audit
@@ -92,15 +92,6 @@ class LandedShard(Shape):
     summary: str
 
 
-class UndoneRows(Shape):
-    """Rows that a rewind removed for good; `expired` means that the log only starts later."""
-
-    planned: ReadRange
-    rows: int
-    expired: bool
-    reason: str
-
-
 class RewindReport(Shape):
     """The return value of `rewind_stream` after a rewind."""
 
@@ -109,7 +100,7 @@ class RewindReport(Shape):
     removed_rows: int
     table_version: int | None
     undone_runs: tuple[str, ...]
-    lost: tuple[UndoneRows, ...]
+    lost: tuple[Lost, ...]
 
 
 class NoRewindReport(Shape):

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tideline.contract.shapes import Headroom, Incident, IsoTime, RunSummary, Shape, StreamStatus
-from tideline.model.status import BandKind
+from tideline.contract.shapes import Headroom, Incident, RunSummary, Shape
+from tideline.model.status import BandKind, IsoTime, StreamStatus
 
 
 class Look(Shape):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
-from inspect import getdoc
 from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema, models_json_schema
@@ -59,19 +59,26 @@ OTHERS: Mapping[str, tuple[type[Shape], ...]] = {
 
 LISTS: Mapping[str, type[Shape]] = {"xcom-erase_records": answers.Erased}
 """What leaves it as a list: of what."""
-
+NAMES: Mapping[str, str] = {
+    "CoordinateRange": "Coordinates",
+    "Lost": "UndoneRows",
+    "OffsetRange": "Offsets",
+    "PartitionIdentity": "Identity",
+}
+"""Classes of the model whose definitions have another name."""
 _FAILURES = (answers.RefusedFiles, answers.Failure)
 
 
-class _Described(GenerateJsonSchema):
-    """Without a field's title, which repeats its name; with what a model's dataclass says first."""
+class _Plain(GenerateJsonSchema):
+    """Without a field's title, which repeats its name, and without a constructor's defaults."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
 
-    def dataclass_schema(self, schema: Any) -> dict[str, Any]:
-        first, _, _ = str(getdoc(schema["cls"])).partition("\n\nArgs:")
-        return {**super().dataclass_schema(schema), "description": first}
+    def dataclass_field_schema(self, schema: Any) -> dict[str, Any]:
+        value = schema["schema"]
+        is_told = value["type"] != "default" or value.get("default") == ()
+        return self.generate_inner(value if is_told else value["schema"])
 
 
 def output_schema() -> str:
@@ -83,7 +90,7 @@ def output_schema() -> str:
     listed = [*kinds.values(), tuple(LISTS.values())]
     wanted = dict.fromkeys(shape for shapes in listed for shape in shapes)
     references, schema = models_json_schema(
-        [(shape, "serialization") for shape in wanted], schema_generator=_Described
+        [(shape, "serialization") for shape in wanted], schema_generator=_Plain
     )
     definitions = dict(schema["$defs"])
     for name, shapes in kinds.items():
@@ -98,7 +105,35 @@ def output_schema() -> str:
         " Later versions may add keys.",
         "$defs": definitions,
     }
-    return json.dumps(whole, indent=2, sort_keys=True) + "\n"
+    return json.dumps(published(whole), indent=2, sort_keys=True) + "\n"
+
+
+def published(schema: Any) -> Any:
+    """A schema whose definitions have the names of `NAMES`, and speak of JSON.
+
+    The docstring of a dataclass becomes a description with a paragraph for each argument.
+    """
+    if isinstance(schema, list):
+        return [published(part) for part in schema]
+    if isinstance(schema, str):
+        place, slash, name = schema.rpartition("/")
+        return f"{place}{slash}{NAMES.get(name, name)}"
+    if not isinstance(schema, dict):
+        return schema
+    found = {NAMES.get(key, key): published(value) for key, value in schema.items()}
+    if "properties" in found and "description" in found:
+        found["description"] = _described(found["description"])
+    return found
+
+
+def _described(docstring: str) -> str:
+    text, _, _ = docstring.partition("\n\nRaises:\n")
+    said, is_dataclass, rest = text.partition("\n\nArgs:\n")
+    if not is_dataclass:
+        return said
+    arguments = re.sub(r"\n {8}", " ", rest).splitlines()
+    told = (re.sub(r"^ +(\w+):", r"`\1`:", argument) for argument in arguments)
+    return "\n\n".join([said, *told]).replace(". None", ". Null").replace("None", "null")
 
 
 def _any_of(references: list[dict[str, Any]]) -> dict[str, Any]:

@@ -5,29 +5,18 @@ Every range is half-open: `end_offset` is exclusive.
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Annotated, Any, Literal, Self
+from dataclasses import dataclass
+from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, WithJsonSchema
+from pydantic import BaseModel, ConfigDict, Field
 
-from tideline.model.catalog import CatalogFinding
-from tideline.model.maintenance import FileCount, RowCount, TableRole, TableSize
-from tideline.model.plan import RunStatus
+from tideline.model.offsets import CoordinateRange, Intervals
+from tideline.model.plan import DamagedFile, RunStatus
 from tideline.model.request import Lane
-from tideline.model.status import StreamState
+from tideline.model.status import IsoTime
 from tideline.model.verdicts import FindingClass
+from tideline.rules.audit import BucketFlaw, Flaw
 
-IsoTime = Annotated[
-    datetime,
-    PlainSerializer(datetime.isoformat, return_type=str),
-    WithJsonSchema({"type": "string", "format": "date-time"}),
-]
-"""A time with its offset from UTC as digits (`+00:00`)."""
-
-Role = Annotated[
-    TableRole, Field(pattern=r"^(raw|quarantine|current|decoded(:[a-z][a-z0-9_]{0,62})?)$")
-]
-"""Which of a stream's tables; `decoded:TYPE` where several event types have one each."""
 CoordinateTuple = tuple[str, str, int, int, int, int]
 """Topic, topic id, generation, partition, start offset, end offset (exclusive)."""
 _NOWHERE = object()
@@ -65,53 +54,15 @@ class Shape(BaseModel):
         return self.model_dump(mode="json", by_alias=True)
 
 
-class Offsets(Shape):
-    """Offsets `[start_offset, end_offset)`."""
-
-    start_offset: int
-    end_offset: int
-
-
-class Identity(Shape):
-    """The log that offsets belong to."""
-
-    topic_id: str
-    generation: int
-    partition: int
-
-
-class Coordinates(Shape):
-    """Offsets `[start_offset, end_offset)` of one partition of one incarnation of a topic."""
-
-    topic: str
-    topic_id: str
-    generation: int
-    partition: int
-    start_offset: int
-    end_offset: int
-
-
-class RangeWithRows(Coordinates):
+@dataclass(frozen=True, slots=True)
+class RangeWithRows(CoordinateRange):
     """A range of a run; `rows` is null until the range is verified."""
 
     rows: int | None
 
 
-class ReadRange(Coordinates):
-    """A range that was read, and the leader epoch that it was planned with."""
-
-    leader_epoch: int | None
-
-
-class PlannedRange(ReadRange):
-    """A range to read, and what was observed there."""
-
-    log_start_offset: int
-    high_watermark: int
-    last_stable_offset: int
-
-
-class DecodedRange(Coordinates):
+@dataclass(frozen=True, slots=True)
+class DecodedRange(CoordinateRange):
     """Raw rows that were decoded: how many have a typed row, and how many are in quarantine."""
 
     rows: int
@@ -119,28 +70,12 @@ class DecodedRange(Coordinates):
     quarantined: int
 
 
-class LostRows(Coordinates):
+@dataclass(frozen=True, slots=True)
+class LostRows(CoordinateRange):
     """Rows that a rewind removes and Kafka can no longer give back."""
 
     rows: int
     reason: str
-
-
-class DamagedFile(Shape):
-    """A data file that is gone or cannot be read; its rows count as missing."""
-
-    path: str
-    why: str
-
-
-class Flaw(Coordinates):
-    """What an audit reports; `topic` is null where the ledger does not know the name.
-
-    For duplicates, `offsets` counts the rows too many.
-    """
-
-    topic: str | None  # type: ignore[assignment]
-    offsets: int
 
 
 class TypedAudit(Shape):
@@ -161,13 +96,6 @@ class TypedAudit(Shape):
     foreign: tuple[Flaw, ...]
     damaged: tuple[DamagedFile, ...]
     clean: bool
-
-
-class Coverage(Shape):
-    """Verified offsets of one log."""
-
-    identity: Identity
-    intervals: tuple[Offsets, ...]
 
 
 class Position(Shape):
@@ -206,15 +134,6 @@ class Notice(Shape):
     text: str
 
 
-class Gone(Shape):
-    """Offsets that a backfill asks for and Kafka has deleted."""
-
-    topic: str
-    partition: int
-    intervals: tuple[Offsets, ...]
-    uncertain: bool
-
-
 class Finding(Shape):
     """One thing that does not fit what the ledger knows.
 
@@ -227,7 +146,7 @@ class Finding(Shape):
     topic: str | None
     topic_id: str | None
     partition: int | None
-    intervals: tuple[Offsets, ...]
+    intervals: Intervals
     detail: str | None
     decidable: bool
     lost_from: IsoTime | None
@@ -309,18 +228,6 @@ class Rewind(Shape):
     lost: tuple[LostRows, ...]
 
 
-class BucketFlaw(Shape):
-    """A bucket that is not as the ledger says: its rows, or what its changes make of it.
-
-    `order`: changes have no place in the one order, and `bucket` is null: all are in doubt.
-    """
-
-    bucket: int | None
-    place: Literal["table", "changes", "order"]
-    expected: str
-    found: str
-
-
 class CurrentAudit(Shape):
     """Rows by bucket, as the current table's log has them; `unfolded` offsets are no flaw.
 
@@ -333,94 +240,6 @@ class CurrentAudit(Shape):
     wrong: tuple[BucketFlaw, ...]
     checked: tuple[int, ...]
     clean: bool
-
-
-class RunSeconds(Shape):
-    """What each phase of the live run took that landed last; together, all from begin to end."""
-
-    run_id: str
-    planning: float
-    waiting_for_task: float
-    waiting_for_spark: float
-    reading: float
-    committing: float
-    verifying: float
-
-
-class CurrentStatus(Shape):
-    """The current table as its last fold has left it.
-
-    `unfolded` counts decoded offsets whose changes are not in it yet. `unproven_since`: a loss of
-    records was accepted before that fold, and a delete among them never comes; null for none.
-    """
-
-    rows: int
-    deleted: int
-    buckets: int
-    unfolded: int
-    folded_at: IsoTime | None
-    unproven_since: IsoTime | None
-
-
-class TableNameStatus(Shape):
-    """A name in a catalog, when it was looked at; `finding` is null where it stands for the table.
-
-    `catalog_elsewhere`: it points to another location. `catalog_not_ours`: it is a view, a managed
-    table, or of another format. `catalog_missing_schema`: there is no such schema.
-    `catalog_away`: the catalog did not answer, or not well.
-    """
-
-    role: Role
-    name: str
-    uri: str
-    looked_at: IsoTime
-    finding: CatalogFinding | None
-    text: str
-
-
-class ErasureUnderWay(Shape):
-    """An erasure by key that is not done; on `due_at` the last file that may hold a record goes."""
-
-    erasure_id: str
-    status: Literal["begun", "removed"]
-    due_at: IsoTime
-    overdue: bool
-
-
-class StreamStatus(Shape):
-    """A stream in one line; `is_measured` is false where the brokers did not tell all of the lag.
-
-    `problem` says why, and what else speaks against their answer: a topic that they refuse, that is
-    gone or was created again, a log that lacks the next offset.
-    `offset_lag` counts unread offsets, `undecoded` landed ones without a typed row, `in_quarantine`
-    rows of the quarantine when something was last done to it. Null is unknown; `headroom_seconds`
-    is negative when retention is overdue, 0 when it has deleted what is unread, and
-    `headroom_estimated` where no run has measured it. `expectations`: rows that failed each one in
-    the newest decoding. `names`: those of its tables in a catalog. `current` is null where nothing
-    was ever folded. `erasures`: those by key that are under way; `untold` ones are not settled
-    before their keys are erased once more.
-    """
-
-    stream: str
-    state: StreamState
-    partitions: int
-    offset_lag: int | None
-    is_measured: bool
-    problem: str | None
-    oldest_unread_at: IsoTime | None
-    headroom_seconds: float | None
-    headroom_estimated: bool
-    last_run: str | None
-    last_landed_version: int | None
-    open_incidents: int
-    undecoded: int | None
-    in_quarantine: int | None
-    expectations: dict[str, int]
-    names: tuple[TableNameStatus, ...]
-    current: CurrentStatus | None
-    run_seconds: RunSeconds | None
-    erasures: tuple[ErasureUnderWay, ...] = ()
-    untold: tuple[str, ...] = ()
 
 
 class DriverStatus(Shape):
@@ -440,19 +259,3 @@ class Problem(Shape):
     key: str
     value: str
     allowed: str
-
-
-class TableUpkeep(Shape):
-    """One table's maintenance; `after` is null in a dry run.
-
-    `expired` counts rows of the quarantine that were removed for their age.
-    """
-
-    table: Role
-    uri: str
-    before: TableSize
-    merged: FileCount
-    written: FileCount
-    vacuumed: FileCount
-    expired: RowCount
-    after: TableSize | None

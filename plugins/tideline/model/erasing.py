@@ -38,8 +38,8 @@ class ErasedFrom:
         rows: At the erased coordinates; of the current table, unknown before it is folded.
         files: Data files that hold them.
         bytes: Size of these files: so much is read, and most of it written again.
-        undecided: Its records that no column tells, and that may be of a key.
-        version: That has them no more; None before.
+        undecided: Records that no column tells, and that may be of a key.
+        version: The first one without them; None before.
         vacuumed: Files of older versions, and of none, that were deleted afterwards.
         cut: Entries of the table's log that were deleted with them.
     """

@@ -5,13 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from pydantic import WithJsonSchema
 
 from tideline.model.offsets import CoordinateRange
 from tideline.model.places import Places
 from tideline.model.wording import how_many, size_text
 
-TableRole = str
+TableRole = Annotated[
+    str,
+    WithJsonSchema(
+        {
+            "type": "string",
+            "pattern": r"^(raw|quarantine|current|decoded(:[a-z][a-z0-9_]{0,62})?)$",
+        }
+    ),
+]
 """Which of a stream's tables: raw, decoded, quarantine, current. Where several event types have a
 typed table each, it is decoded:TYPE."""
 TableKind = Literal["raw", "decoded", "quarantine", "current"]
@@ -165,18 +175,19 @@ class TableUpkeep:
         merged: Small files that were replaced; in a dry run, that would be.
         written: The files that replaced them; in a dry run, how many, and the size at most.
         vacuumed: Files that were deleted; in a dry run, that would be.
+        expired: Rows of the quarantine that were removed for their age; in a dry run, that would
+            be.
         after: After the last change; None in a dry run.
-        expired: Rows of the quarantine that were removed; in a dry run, that would be.
     """
 
-    role: TableRole
+    table: TableRole
     uri: str
     before: TableSize
     merged: FileCount
     written: FileCount
     vacuumed: FileCount
-    after: TableSize | None = None
-    expired: RowCount = NO_ROWS
+    expired: RowCount
+    after: TableSize | None
 
     def __str__(self) -> str:
         """One line, for logs."""
@@ -184,6 +195,6 @@ class TableUpkeep:
         if self.expired.rows:
             then += f"; {how_many(self.expired.rows, 'quarantined row')} removed"
         return (
-            f"{self.role} table {self.uri}: {self.before.active} before, {self.merged} merged into"
+            f"{self.table} table {self.uri}: {self.before.active} before, {self.merged} merged into"
             f" {self.written}, {self.vacuumed} deleted{then}"
         )

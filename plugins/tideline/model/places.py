@@ -39,7 +39,7 @@ class Coverage:
     """
 
     identity: PartitionIdentity
-    intervals: Intervals = field(default=())
+    intervals: Intervals = field(default_factory=tuple)
 
 
 class Places(Mapping[PartitionIdentity, Intervals]):

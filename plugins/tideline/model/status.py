@@ -7,16 +7,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
 
-from tideline.model.catalog import NamedTable
-from tideline.model.erasing import ErasureStatus
+from pydantic import PlainSerializer, WithJsonSchema
+
+from tideline.model.catalog import CatalogFinding
 from tideline.model.head import Headroom, PartitionPosition
 from tideline.model.incident import Finding, Incident, Notice
+from tideline.model.maintenance import TableRole
 from tideline.model.offsets import OffsetRange, PartitionIdentity
 from tideline.model.plan import BatchProposal
-from tideline.model.timings import Timings
+from tideline.model.timings import RunSeconds
 
+IsoTime = Annotated[
+    datetime,
+    PlainSerializer(datetime.isoformat, return_type=str),
+    WithJsonSchema({"type": "string", "format": "date-time"}),
+]
+"""A time with its offset from UTC as digits (`+00:00`)."""
 StreamState = Literal["never_run", "up_to_date", "behind", "decided", "waiting", "halted"]
 """`decided`: an incident is decided and waits for a run. `waiting`: a person has been asked.
 `halted`: an incident is open, and nobody was asked."""
@@ -47,34 +55,58 @@ class CurrentStatus:
         buckets: Into how many parts the keys are spread.
         unfolded: Decoded offsets whose changes are not in it yet, or are others by now.
         folded_at: When the last fold was closed, UTC-aware.
-        unproven_since: As of a `Folding`.
+        unproven_since: When a loss of records was accepted before that fold, UTC-aware: a delete
+            among them never comes. None for none.
     """
 
     rows: int
     deleted: int
     buckets: int
     unfolded: int
-    folded_at: datetime | None
-    unproven_since: datetime | None
+    folded_at: IsoTime | None
+    unproven_since: IsoTime | None
 
 
 @dataclass(frozen=True, slots=True)
 class ErasureUnderWay:
-    """An erasure by key that is not through to the last file.
+    """An erasure by key that is not done: a file may still hold a record of the key.
 
     Args:
-        due_at: When the last file that may hold a record of the key goes.
+        due_at: When the last file that may hold one goes.
         overdue: Whether it was cut off, or files should be gone by now.
     """
 
     erasure_id: str
-    status: ErasureStatus
-    due_at: datetime
+    status: Literal["begun", "removed"]
+    due_at: IsoTime
     overdue: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class TableNameStatus:
+    """A name in a catalog, when it was looked at.
+
+    Args:
+        role: Of which table.
+        uri: Where the table is.
+        looked_at: When the catalog was asked, UTC-aware.
+        finding: Why the name does not stand for the table; None where it does.
+            `catalog_elsewhere`: it points to another location. `catalog_not_ours`: it is a view, a
+            managed table, or of another format. `catalog_missing_schema`: there is no such schema.
+            `catalog_away`: the catalog did not answer, or not well.
+        text: A sentence for people; empty without a finding.
+    """
+
+    role: TableRole
+    name: str
+    uri: str
+    looked_at: IsoTime
+    finding: CatalogFinding | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class StreamStatus:
     """A stream in a few numbers.
 
     Args:
@@ -82,8 +114,8 @@ class Status:
         offset_lag: Offsets from the next ones to the logs' ends: now, or, where the brokers did
             not answer, as the last run saw them. None where nobody has seen an end.
         is_measured: Whether the brokers told the lag of every partition just now.
-        problem: Why not, or why their answer is not to be relied on: silence, a topic that they
-            refuse, that is gone or was created again, a log that lacks the next offset.
+        problem: Why they did not, or why their answer is not to be relied on: silence, a topic that
+            they refuse, that is gone or was created again, a log that lacks the next offset.
             None if there is nothing of that kind.
         oldest_unread_at: When the oldest unread record was written, as the last run measured it;
             None if nothing is unread, or it is unknown.
@@ -94,13 +126,15 @@ class Status:
         last_landed_version: Version of the table that it made.
         open_incidents: How many incidents are open, those of the decoding as well.
         undecoded: Landed offsets that are not decoded yet; None without typed tables.
-        in_quarantine: Rows of the quarantine; None without typed tables, and if unknown.
+        in_quarantine: Rows of the quarantine, when something was last done to it; None without
+            typed tables, and if unknown.
         expectations: Rows that failed each one in the newest decoding.
         names: What a catalog has said of the stream's tables; empty without a catalog.
         current: None where nothing was ever folded.
-        timings: Of the live run that closed a plan last; None before the first.
+        run_seconds: Of the live run that closed a plan last; None before the first.
         erasures: Those by key that are under way.
-        untold: Those of which a table has told the coordinates only.
+        untold: Those of which a table has told the coordinates only: they are not settled before
+            their keys are erased once more.
     """
 
     stream: str
@@ -109,7 +143,7 @@ class Status:
     offset_lag: int | None
     is_measured: bool
     problem: str | None
-    oldest_unread_at: datetime | None
+    oldest_unread_at: IsoTime | None
     headroom_seconds: float | None
     headroom_estimated: bool
     last_run: str | None
@@ -117,10 +151,10 @@ class Status:
     open_incidents: int
     undecoded: int | None
     in_quarantine: int | None
-    expectations: tuple[tuple[str, int], ...]
-    names: tuple[NamedTable, ...]
+    expectations: dict[str, int]
+    names: tuple[TableNameStatus, ...]
     current: CurrentStatus | None
-    timings: Timings | None
+    run_seconds: RunSeconds | None
     erasures: tuple[ErasureUnderWay, ...] = ()
     untold: tuple[str, ...] = ()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import datetime
 from itertools import accumulate, pairwise
 
@@ -35,6 +35,25 @@ class SparkTimes:
     began_ms: int
     ended_ms: int
     committed_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunSeconds:
+    """What each phase of the live run took that landed last; together, all from begin to end."""
+
+    run_id: str
+    planning: float
+    waiting_for_task: float
+    waiting_for_spark: float
+    reading: float
+    committing: float
+    verifying: float
+
+    def __str__(self) -> str:
+        run_id, *seconds = astuple(self)
+        phases = zip(PHASES, seconds, strict=True)
+        parts = (f"{name} {duration_text(s)}" for name, s in phases if s >= _SHOWN_SECONDS)
+        return f"run {run_id} took {duration_text(sum(seconds))}: {', '.join(parts)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +92,7 @@ class Timings:
         ordered = accumulate((min(at, last) for at in instants), max)
         return tuple(later - earlier for earlier, later in pairwise(ordered))
 
-    def __str__(self) -> str:
-        phases = zip(PHASES, self.seconds, strict=True)
-        parts = (f"{name} {duration_text(s)}" for name, s in phases if s >= _SHOWN_SECONDS)
-        return f"run {self.run_id} took {duration_text(sum(self.seconds))}: {', '.join(parts)}"
+    @property
+    def by_phase(self) -> RunSeconds:
+        """The same, each phase with its name."""
+        return RunSeconds(self.run_id, *self.seconds)

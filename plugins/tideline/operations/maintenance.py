@@ -181,7 +181,8 @@ class Upkeep:
             merged,
             FileCount(len(groups), merged.bytes),
             self._table.vacuum(self._wanted.vacuum_hours, delete=False),
-            expired=expired.count if expired is not None else NO_ROWS,
+            expired.count if expired is not None else NO_ROWS,
+            None,
         )
 
     def carry_out(self) -> TableUpkeep:
@@ -208,8 +209,8 @@ class Upkeep:
             FileCount.of(merged),
             FileCount.of(written),
             vacuumed,
-            self._size(),
             expired,
+            self._size(),
         )
 
     def _merge(self, groups: Sequence[Group]) -> tuple[FileMerge, ...]:

@@ -9,7 +9,7 @@ from functools import cached_property
 from tideline.ledger.state import LedgerState
 from tideline.model.head import Head, Headroom
 from tideline.model.observation import Observation
-from tideline.model.status import Standing, Status
+from tideline.model.status import Standing, StreamStatus
 from tideline.rules.positions import mark_followed
 from tideline.rules.standing import standings
 from tideline.rules.status import doubt, summarize
@@ -79,7 +79,7 @@ class StreamFacts:
             incidents=self.state.open_incidents,
         )
 
-    def status(self, now: datetime) -> Status:
+    def status(self, now: datetime) -> StreamStatus:
         """The stream's status; `now` is UTC-aware."""
         return summarize(
             self.stream.stream,

@@ -99,13 +99,16 @@ def _of_docs(name: str) -> Response:
 
 def openapi(app: FastAPI) -> dict[str, object]:
     """The API's description; paths begin with the prefix."""
-    return get_openapi(
+    from tideline.contract.schema import published  # few ask for it
+
+    described = get_openapi(
         title="Tideline",
         version="1",
         description="What the page shows. Every route is a GET and asks for the right to read.",
         routes=app.routes,
         servers=[{"url": PREFIX}],
     )
+    return dict(published(described))
 
 
 class Headers:

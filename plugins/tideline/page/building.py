@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 from tideline.contract import page, shapes
-from tideline.contract.building import build_incident, build_status, build_summary
+from tideline.contract.building import build_incident, build_summary
 from tideline.contract.page import Action
 from tideline.ledger.state import LedgerState
 from tideline.model.head import Headroom
@@ -71,13 +71,12 @@ def _facts(view: StreamView) -> dict[str, Any]:
     """The fields of `ListedStream`."""
     stream, state, now = view.stream, view.ledger.value, datetime.now(UTC)
     head = state.head if state is not None else None
-    status = None if view.facts is None else view.facts.status(now)
     return {
         "stream": stream.stream,
         "dag_id": view.file.dag_id,
         "topics": ", ".join(stream.kafka.topics) or f"matching {stream.kafka.topic_pattern}",
         "table": stream.table.uri,
-        "status": None if status is None else build_status(status),
+        "status": None if view.facts is None else view.facts.status(now),
         "warning": view.file.warning,
         "fleet": view.file.fleet.fleet if view.file.fleet is not None else None,
         "retention_seconds": None if view.facts is None else _retention(view.facts.headroom, now),

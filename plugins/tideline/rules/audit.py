@@ -40,14 +40,12 @@ from tideline.model.wording import first_few
 class Flaw:
     """Offsets `[start_offset, end_offset)` of one log where table and ledger differ.
 
-    The fields are those of the JSON output. They are not a `CoordinateRange`, whose topic is always
-    known and whose `offsets` is a range.
-
     Args:
         topic: Topic name; None if the ledger does not know the topic id.
         offsets: Number of offsets; for duplicates, the number of surplus rows.
     """
 
+    # No `CoordinateRange`: its topic is always known, and its `offsets` are a range.
     topic: str | None
     topic_id: str
     generation: int
@@ -105,7 +103,8 @@ class BucketFlaw:
         place: `table`: its rows are others than the last fold has left there; `changes`: the
             changes that are decoded make other rows of it; `order`: some of them have no place in
             the one order, so nobody knows what they make.
-        expected, found: What the ledger says, and what was found, in words.
+        expected: What the ledger says, in words.
+        found: What was found instead.
     """
 
     bucket: int | None

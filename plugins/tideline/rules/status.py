@@ -29,8 +29,9 @@ from tideline.model.status import (
     Explanation,
     Outcome,
     Standing,
-    Status,
     StreamState,
+    StreamStatus,
+    TableNameStatus,
 )
 from tideline.model.wording import first_few, shown
 from tideline.rules.reset_detection import lost_to_retention
@@ -48,7 +49,7 @@ def summarize(
     erasing: Erasing = NOTHING_ERASED,
     *,
     is_typed: bool = False,
-) -> Status:
+) -> StreamStatus:
     """A stream's status.
 
     Args:
@@ -72,7 +73,7 @@ def summarize(
     newest = head.commits[-1] if head.commits else None
     is_decoded = bool(decoding.coverage) or is_typed
     undecoded = (head.coverage - decoding.coverage).offsets if is_decoded else None
-    return Status(
+    return StreamStatus(
         stream=stream,
         state=_state(head, open_incidents, is_behind=has_lag or bool(is_typed and undecoded)),
         partitions=len(followed),
@@ -87,12 +88,20 @@ def summarize(
         open_incidents=len(open_incidents),
         undecoded=undecoded,
         in_quarantine=decoding.in_quarantine,
-        expectations=decoding.failed,
-        names=head.names,
+        expectations=dict(decoding.failed),
+        names=tuple(
+            TableNameStatus(n.role, n.name, n.uri, n.looked_at, n.finding, n.text)
+            for n in head.names
+        ),
         current=_current(decoding, folding),
-        timings=head.timings,
+        run_seconds=None if head.timings is None else head.timings.by_phase,
         erasures=tuple(
-            ErasureUnderWay(e.erasure_id, e.status, e.due_at, e.is_overdue(now))
+            ErasureUnderWay(
+                e.erasure_id,
+                "removed" if e.status == "removed" else "begun",
+                e.due_at,
+                e.is_overdue(now),
+            )
             for e in erasing.open
         ),
         untold=erasing.untold,
