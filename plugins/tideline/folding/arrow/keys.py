@@ -16,7 +16,7 @@ from tideline.folding.arrow.hashing import SEED, add_column, is_valid
 _SPECIAL = r'["\\\x00-\x1f]'
 _ESCAPED = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r"}
 _ESCAPED |= {"\t": "\\t"}
-_ESCAPES = {n: f"\\u{n:04X}" for n in range(32)} | {ord(c): text for c, text in _ESCAPED.items()}
+ESCAPES = {n: f"\\u{n:04X}" for n in range(32)} | {ord(c): text for c, text in _ESCAPED.items()}
 """As Jackson writes them, which Spark's `to_json` uses."""
 _DAYS = (-719_162, 2_932_896)
 """Of the years 1 to 9999, since 1970: of others Spark's texts have a sign."""
@@ -143,7 +143,7 @@ def _escaped(column: pa.Array) -> pa.Array:
     if not pc.any(special).as_py():
         return column
     texts = [
-        None if t is None else t.translate(_ESCAPES) for t in column.filter(special).to_pylist()
+        None if t is None else t.translate(ESCAPES) for t in column.filter(special).to_pylist()
     ]
     return pc.replace_with_mask(column, special, pa.array(texts, pa.string()))
 

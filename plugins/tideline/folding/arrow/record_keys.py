@@ -15,15 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tideline.folding.arrow.hashing import SEED, SLICE, add_column
-from tideline.folding.arrow.keys import text_of
+from tideline.folding.arrow.keys import ESCAPES, text_of
+from tideline.folding.arrow.texts import java_text
 
 Write = Callable[[Any], str]
-_ESCAPES = {n: f"\\u{n:04X}" for n in range(32)}
-_ESCAPES |= {ord(c): json.dumps(c)[1:-1] for c in '"\\\b\f\n\r\t'}
-"""As Jackson writes them."""
 _PLAIN = ("long", "integer", "short", "byte", "boolean")
-_DIGITS = (-3, 7)
-"""Java writes a float's digits without an exponent from 0.001 to below 10 million."""
 
 
 def record_keys(
@@ -113,7 +109,7 @@ def _or_null(write: Write) -> Write:
 
 
 def _quoted(text: str) -> str:
-    return f'"{text.translate(_ESCAPES)}"'
+    return f'"{text.translate(ESCAPES)}"'
 
 
 def _of_time(value: datetime, end: str = "") -> str:
@@ -124,9 +120,4 @@ def _of_float(value: float) -> str:
     """As `Double.toString`; what is no number stands in quotes."""
     if value != value or value in (float("inf"), float("-inf")):
         return '"NaN"' if value != value else f'"{"-" if value < 0 else ""}Infinity"'
-    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
-    text, point = "".join(map(str, digits)), len(digits) + int(exponent)
-    if value == 0 or _DIGITS[0] < point <= _DIGITS[1]:
-        plain = f"{abs(Decimal(repr(value))).normalize():f}"
-        return f"{'-' * sign}{plain}{'' if '.' in plain else '.0'}"
-    return f"{'-' * sign}{text[0]}.{text[1:] or '0'}E{point - 1}"
+    return java_text(Decimal(repr(value)))

@@ -80,7 +80,7 @@ def spilled(run: Run, file: Path) -> Run:
     batch = pa.RecordBatch.from_arrays(columns, [*rows.schema.names, _LOW, _HIGH])
     firsts = np.searchsorted(of, np.arange(len(latest) + 1))  # of each key, and the end
     ends, parts, at = [], 0, 0
-    with _new(file, batch.schema) as to:
+    with new_file(file, batch.schema) as to:
         for end in firsts[run.ends].tolist():
             while at < end:
                 behind = min(end, int(firsts[np.searchsorted(firsts, min(at + _PART, end))]))
@@ -91,7 +91,7 @@ def spilled(run: Run, file: Path) -> Run:
 
 
 @contextmanager
-def _new(file: Path, schema: pa.Schema) -> Iterator[pa.RecordBatchFileWriter]:
+def new_file(file: Path, schema: pa.Schema) -> Iterator[pa.RecordBatchFileWriter]:
     """A new file to write batches to."""
     options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
     with (
@@ -119,7 +119,7 @@ def _sorted_files(shape: Shape, batches: Iterable[pa.RecordBatch], folder: Path)
         keys = comparable([rows.column(n) for n in shape.plan.layout.key])
         rows = rows.take(pa.array(np.argsort(keys, kind="stable")))
         file = folder / f"{uuid.uuid4().hex}.arrow"
-        with _new(file, rows.schema) as to:
+        with new_file(file, rows.schema) as to:
             for at in range(0, len(rows), _PART):
                 to.write_batch(rows.slice(at, _PART))
         yield file

@@ -53,11 +53,11 @@ def _number(text: str, most_digits: int) -> float | None:
     with suppress(InvalidOperation, ValueError, OverflowError):
         number = Decimal(text)
         if number.is_finite() and len(number.as_tuple().digits) <= most_digits + 1:
-            return float(number) if _java(number) == text else None
+            return float(number) if java_text(number) == text else None
     return None
 
 
-def _java(number: Decimal) -> str:
+def java_text(number: Decimal) -> str:
     """A number as Java's `Double.toString` writes it: one digit behind the point at least."""
     sign = "-" if number.is_signed() else ""
     if not number:

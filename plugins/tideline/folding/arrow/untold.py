@@ -26,6 +26,7 @@ from tideline.folding.arrow.changes import Counted, Said, texts_of
 from tideline.folding.arrow.places import eras, is_truncated, numbers, orders
 from tideline.folding.arrow.record_keys import hashes_of, record_keys
 from tideline.folding.arrow.rows import Shape
+from tideline.folding.arrow.spilling import new_file
 from tideline.folding.arrow.unset import is_unset
 from tideline.model.current import COORDINATES, IS_DELETED, Barrier, FoldPlan, Refusal
 from tideline.model.fold_job import FoldJob, FoldResult
@@ -279,11 +280,7 @@ class _Histories:
         rows = rows.take(pa.array(np.argsort(part, kind="stable")))
         ends = np.cumsum(np.bincount(part, minlength=_PARTS)).tolist()
         file = self.folder() / f"{uuid.uuid4().hex}.arrow"
-        options = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
-        with (
-            pa.OSFile(str(file), "wb") as sink,
-            pa.ipc.new_file(sink, rows.schema, options=options) as to,
-        ):
+        with new_file(file, rows.schema) as to:
             for start, end in pairwise([0, *ends]):
                 to.write_batch(rows.slice(start, end - start))
         self._files.append(file)
