@@ -362,6 +362,11 @@ def test_an_incarnation_that_comes_back_counts_more(folds):
     holds(folds)
     assert folds.table()["a"]["v"] == "back"
     assert folds.table()["b"]["is_deleted"]
+    folds.has(change(4, "c", "u", "newer", topic_id=OTHER_ID), change(5, "c", "c", "old"))
+    folds.fold([at(4, 5, topic_id=OTHER_ID)])
+    folds.fold([at(5, 6)])  # a backfill of the first stay
+    holds(folds)
+    assert folds.table()["c"]["v"] == "newer"
 
 
 def test_a_new_incarnation_of_the_topic_counts_more(folds):
