@@ -1,5 +1,7 @@
 """The fold in the run's own process: whatever portions come, the definition decides."""
 
+import os
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -329,6 +331,60 @@ def test_long_values_that_a_file_has_once_fill_no_memory(tmp_path):
     sizes = [(len(batch), batch.nbytes) for batch in found]
     assert sum(count for count, _ in sizes) == 5000
     assert max(size for _, size in sizes) < 32 * 1024 * 1024
+
+
+@pytest.mark.parametrize("stands", [True, False], ids=["a row", "a change"])
+def test_one_large_value_is_not_copied_for_each_key(tmp_path, stands):
+    """Where it is that of a row between many new keys, or of a change between many that lack it."""
+    folds = Folds(tmp_path, buckets=1)
+    first = change(0, "z" if stands else "a", "c", "x" * 1024 * 1024)
+    folds.has(first)
+    if stands:
+        folds.fold([at(0, 1)])
+        folds.has(change(1, "z", "u", "y"))
+    lacks = () if stands else ["v"]
+    folds.has(*(change(n, f"k{n:04}", "u", None, n, lacks=lacks) for n in range(2, 2500)))
+    folds.fold([at(1, 2500)] if stands else [at(0, 2500)])
+    found, expected = same(folds.table(), folds.expected())
+    assert found == expected
+
+
+def test_large_changes_are_read_in_small_parts(tmp_path, monkeypatch):
+    """Of each run on a disk one part is in memory: it is small, whatever the size of a row."""
+    monkeypatch.setattr(spilling, "PORTION", 50)
+    monkeypatch.setattr(rows_module, "_MOST_ROWS", 50)
+    sizes, read = [], spilling._read
+    monkeypatch.setattr(spilling, "_read", lambda s, b: sizes.append(b.nbytes) or read(s, b))
+    folds = Folds(tmp_path, buckets=1)
+    folds.has(*(change(n, f"k{n * 37 % 100:03}", "c", "x" * 100_000) for n in range(100)))
+    assert folds.fold([at(0, 100)]).written.rows == 100
+    assert max(sizes) <= 1024 * 1024
+    found, expected = same(folds.table(), folds.expected())
+    assert found == expected
+
+
+def test_there_may_be_more_runs_than_open_files(tmp_path, monkeypatch):
+    """A run's file is open only while a part of it is read."""
+    monkeypatch.setattr(spilling, "PORTION", 2)
+    monkeypatch.setattr(rows_module, "_MOST_ROWS", 2)
+    opened, read = [], spilling._read
+
+    def counted(shape, batch):
+        opened.append(sum(name.endswith(".arrow") for name in open_files()))
+        return read(shape, batch)
+
+    monkeypatch.setattr(spilling, "_read", counted)
+    folds = Folds(tmp_path, buckets=1)
+    folds.has(*(change(n, f"k{n:03}", "c", "x") for n in range(40)))
+    assert folds.fold([at(0, 40)]).written.rows == 40
+    assert (len(opened), max(opened)) == (20, 0)
+
+
+def open_files():
+    """The names of this process' open files."""
+    for number in os.listdir("/proc/self/fd"):
+        with suppress(FileNotFoundError):  # that of the list itself
+            yield os.readlink(f"/proc/self/fd/{number}")
 
 
 def test_lists_that_are_too_large_together_are_read_in_smaller_parts(tmp_path):

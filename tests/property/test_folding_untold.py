@@ -57,6 +57,15 @@ def test_a_delete_that_left_its_row_is_refused(folds, value, held):
         assert (told(result), result.written.rows) == ([("untold", '{"k":"a\\"\\n"}')], 0)
 
 
+@pytest.mark.parametrize("has_events", [True, False])
+def test_a_text_in_another_column_may_delete(tmp_path, has_events):
+    """That column is none of the key's, nor of the record's."""
+    deletes = Deletes(True, "w", "7", ("v",), ("k",), True)
+    folds = Folds(tmp_path, **(OF_TWO | {"deletes": deletes, "has_truncates": has_events}))
+    folds.has(change(0, "a", "c", "x", 1), change(1, "a", "d", None, 7))
+    assert told(folds.fold([at(0, 2)])) == [("untold", '{"k":"a"}')]
+
+
 @pytest.mark.parametrize(
     ("log", "is_refused"),
     [

@@ -58,7 +58,7 @@ def merged(
     """
     plan, has_old = shape.plan, place >= 0
     new = latest.rows
-    rows = old.take(pa.array(np.maximum(place, 0))) if has_old.any() else new
+    rows = _taken(old, place) if has_old.any() else new
     standing, coming, every = orders(plan, rows, new, latest.every)
     takes = ~has_old | ~is_after(standing, coming)
     made = chosen(takes, new, rows)
@@ -105,6 +105,20 @@ def untouched(
     made, _ = after_barrier(shape, made, barrier)
     moved = np.zeros(len(which), bool)
     return which, Merged(made, is_dropped(shape, made), moved, doubted)
+
+
+def _taken(rows: pa.RecordBatch, place: np.ndarray) -> pa.RecordBatch:
+    """The rows at some places; at -1 one that has a place and no values, which nobody looks at.
+
+    A row's values are taken once: thousands of a large one would be more than memory bears.
+    """
+    some, values = pa.array(np.maximum(place, 0)), pa.array(place, mask=place < 0)
+    own = (*COORDINATES, IS_DELETED)
+    columns = [
+        column.take(some if name in own else values)
+        for name, column in zip(rows.schema.names, rows.columns, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
 
 
 def chosen(is_one: np.ndarray, one: pa.RecordBatch, other: pa.RecordBatch) -> pa.RecordBatch:
@@ -190,7 +204,7 @@ def _filled(
         from_change = np.where(takes, is_newer, ~is_kept & has_came)
         is_null = is_lacking & ~from_change & ~is_kept
         source = np.where(is_lacking, np.where(from_change, 1, 2), 0)
-        value = latest.every.column(name).take(pa.array(np.maximum(which, 0)))
+        value = latest.every.column(name).take(pa.array(which, mask=~(is_lacking & from_change)))
         index = source * len(made) + np.arange(len(made))
         parts = pa.concat_arrays([columns[name], value, old])
         columns[name] = parts.take(pa.array(index, mask=is_null))

@@ -22,8 +22,8 @@ from tideline.folding.arrow.rows import Shape
 PORTION, _PORTION_BYTES = 400_000, 256 * 1024 * 1024
 """So many rows are sorted in memory; of more, sorted runs are spilled."""
 _LOW, _HIGH = "_tideline_low", "_tideline_high"
-_PART = 8192
-"""Changes that are read at a time."""
+_PART, _PART_BYTES = 8192, 1024 * 1024
+"""Changes that are read at a time, of each run; and about how large they may be."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,19 @@ class Run:
             if end > start:
                 yield self.kept.part(start, end)
             return
-        with pa.OSFile(str(self.file)) as source:
-            opened = pa.ipc.open_file(source)
-            for n in range(start, end):
-                yield _read(shape, opened.get_batch(n))
+        for n in range(start, end):
+            yield _read(shape, _batch(self.file, n))
+
+
+def _batch(file: Path | None, number: int) -> pa.RecordBatch:
+    """A part of a file, which is open no longer: there may be more runs than open files."""
+    with pa.OSFile(str(file)) as source:
+        return pa.ipc.open_file(source).get_batch(number)
+
+
+def _part_rows(rows: pa.RecordBatch) -> int:
+    """How many rows a part has: of each run one is in memory."""
+    return max(1, min(_PART, _PART_BYTES * len(rows) // max(1, rows.nbytes)))
 
 
 def _read(shape: Shape, batch: pa.RecordBatch) -> Latest:
@@ -79,11 +88,11 @@ def spilled(run: Run, file: Path) -> Run:
     columns = [*rows.columns, pa.array(latest.low[of]), pa.array(latest.high[of])]
     batch = pa.RecordBatch.from_arrays(columns, [*rows.schema.names, _LOW, _HIGH])
     firsts = np.searchsorted(of, np.arange(len(latest) + 1))  # of each key, and the end
-    ends, parts, at = [], 0, 0
+    ends, parts, at, size = [], 0, 0, _part_rows(batch)
     with new_file(file, batch.schema) as to:
         for end in firsts[run.ends].tolist():
             while at < end:
-                behind = min(end, int(firsts[np.searchsorted(firsts, min(at + _PART, end))]))
+                behind = min(end, int(firsts[np.searchsorted(firsts, min(at + size, end))]))
                 to.write_batch(batch.slice(at, behind - at))
                 parts, at = parts + 1, behind
             ends.append(parts)
@@ -120,16 +129,17 @@ def _sorted_files(shape: Shape, batches: Iterable[pa.RecordBatch], folder: Path)
         rows = rows.take(pa.array(np.argsort(keys, kind="stable")))
         file = folder / f"{uuid.uuid4().hex}.arrow"
         with new_file(file, rows.schema) as to:
-            for at in range(0, len(rows), _PART):
-                to.write_batch(rows.slice(at, _PART))
+            size = _part_rows(rows)
+            for at in range(0, len(rows), size):
+                to.write_batch(rows.slice(at, size))
         yield file
 
 
 def _rows_in(file: Path) -> Iterator[pa.RecordBatch]:
     with pa.OSFile(str(file)) as source:
-        opened = pa.ipc.open_file(source)
-        for n in range(opened.num_record_batches):
-            yield opened.get_batch(n)
+        count = pa.ipc.open_file(source).num_record_batches
+    for n in range(count):
+        yield _batch(file, n)
 
 
 def portions(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:

@@ -155,7 +155,7 @@ class _Hashes:
 
 def _narrow(plan: FoldPlan) -> Shape:
     """The columns that tell of a delete which key it means."""
-    named = {*plan.deletes.told, *plan.deletes.untold}
+    named = {*plan.deletes.told, *plan.deletes.untold, *(name for name, _ in plan.marks)}
     columns = (c for c in plan.columns if c.name in plan.layout.key or c.source in named)
     return Shape(replace(plan, columns=tuple(columns), has_unavailable=False))
 
