@@ -134,6 +134,30 @@ def test_rows_in_another_order_are_sorted(standing, monkeypatch):
     assert keys == sorted(keys)
 
 
+def test_sorted_rows_of_one_bucket_are_on_the_disk_at_a_time(tmp_path, monkeypatch):
+    """Others may have put the whole table in another order, which is more than the disk has."""
+    monkeypatch.setattr(folding, "_workers", lambda buckets: 1)
+    folds = Folds(tmp_path, buckets=3)
+    folds.has(*(change(n, f"k{n:02}", "c", "x", n) for n in range(20)))
+    folds.fold([at(0, 20)])
+    for path in (files[0] for files in folds.files.values()):
+        file = folds.folder / "current" / path
+        rows = pq.ParquetFile(file).read()
+        pq.write_table(rows.take([*range(len(rows) - 1, -1, -1)]), file)
+    there, in_order = [], folding.in_order
+
+    def counted(shape, batches, folder):
+        there.append(sum(name.suffix == ".arrow" for name in folder.parent.rglob("*")))
+        return in_order(shape, batches, folder)
+
+    monkeypatch.setattr(folding, "in_order", counted)
+    folds.has(*(change(20 + n, f"k{n:02}", "u", "y", n) for n in range(20)))
+    assert folds.fold([at(20, 40)]).written.rows == 20
+    assert there == [0, 0, 0]
+    found, expected = same(folds.table(), folds.expected())
+    assert found == expected
+
+
 def test_a_key_that_stands_twice_is_a_change_of_others(standing):
     """The bucket is not what the ledger says; where the ledger says it, the fold halts as well."""
     job = job_of(standing)

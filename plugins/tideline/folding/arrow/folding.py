@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import threading
 import uuid
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -333,7 +334,10 @@ class _Fold:
         found = Folded()
         with ExitStack() as opened:
             batches = (rows for file in self._rows_of(bucket, opened) for rows in file)
-            standing = in_order(self.shape, counted_in(self.shape, batches, found), self._spills)
+            folder = self._spills / f"{bucket}"
+            folder.mkdir()
+            opened.callback(shutil.rmtree, folder)  # a table in another order is more than a disk
+            standing = in_order(self.shape, counted_in(self.shape, batches, found), folder)
             found.found.live += self._foreign.pop(bucket, 0)
             state = _states({bucket: found.found})
             if differing(self.job.before_in([bucket]), state):
