@@ -60,7 +60,7 @@ def _batch(file: Path | None, number: int) -> pa.RecordBatch:
 
 def _part_rows(rows: pa.RecordBatch) -> int:
     """How many rows a part has: of each run one is in memory."""
-    return max(1, min(_PART, _PART_BYTES * len(rows) // max(1, rows.nbytes)))
+    return max(1, min(_PART, _PART_BYTES * len(rows) // max(1, int(rows.nbytes))))
 
 
 def _read(shape: Shape, batch: pa.RecordBatch) -> Latest:
