@@ -261,7 +261,8 @@ def test_typed_rows_of_others_are_none(standing):
         result = folding.fold(job, stores)
         assert (result.changes, result.written.rows) == (1, 20)
     pq.write_table(rows.drop(["topic_id"]), file)
-    assert folding.fold(job, stores).changes == 0
+    with pytest.raises(VerificationFailed, match="tells the topic id"):
+        folding.fold(job, stores)
 
 
 def test_keys_that_are_no_utf_8_are_folded(tmp_path):

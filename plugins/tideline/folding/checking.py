@@ -1,4 +1,4 @@
-"""The current table held against the ledger: its rows' number by its log, or all of it by Spark."""
+"""The current table held against the ledger: its rows' number by its log, or all of its rows."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def check_current(run: RunContext, count: int | None = None) -> CurrentCheck:
     Raises:
         BadInput: The table's sums are of an earlier version; or a fold is under way, or changes are
             others since they were folded.
-        ServiceAway: Spark or a store is away.
+        ServiceAway: A store is away.
     """
     with run.ledger.lease("decoder"):
         state = run.ledger.read()

@@ -50,7 +50,7 @@ def fold_changes(run: RunContext, asked: FoldRequest | None = None) -> FoldRecor
     Raises:
         FoldingHalted: A key has moved, or others have changed the table.
         BadInput: The table is another one, or the key is none.
-        ServiceAway: Spark or a store is away.
+        ServiceAway: A store is away.
         StreamBusy: Somebody else decodes or folds.
     """
     if run.current is None:

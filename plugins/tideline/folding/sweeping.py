@@ -144,7 +144,7 @@ def sweep(run: RunContext, rows: int) -> tuple[Ghosts, FoldRecord | None]:
 
     Raises:
         BadInput: They are another number; or as of `find_ghosts`.
-        ServiceAway: Spark or a store is away, or the table was changed meanwhile.
+        ServiceAway: A store is away, or the table was changed meanwhile.
     """
     with run.ledger.lease("decoder"):
         ghosts = find_ghosts(run)

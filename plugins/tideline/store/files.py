@@ -182,7 +182,7 @@ class _WrittenObject(io.RawIOBase):
 
     def write(self, data: Any) -> int:
         try:
-            self._writer.write(memoryview(data).cast("B"))  # Arrow's have signed bytes
+            self._writer.write(bytes(data))  # sent later, when Arrow may have other bytes there
         except BaseError as error:
             raise OSError(str(error)) from error
         return len(data)

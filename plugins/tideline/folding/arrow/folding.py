@@ -204,8 +204,8 @@ class _Fold:
 
     @cached_property
     def _spills(self) -> Path:
-        """A private folder for runs."""
-        first, *others = spill_folders()
+        """A private folder for runs, where there is most space."""
+        *others, first = sorted(spill_folders(), key=lambda f: shutil.disk_usage(f.path).free)
         for other in others:
             other.remove()
         return self.ended.enter_context(first)

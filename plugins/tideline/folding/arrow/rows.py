@@ -208,13 +208,17 @@ def read_rows(
         foreign: Is told how many rows were left out, batch by batch.
 
     Raises:
-        VerificationFailed: The file is gone, or damaged, or a column stands there twice.
+        VerificationFailed: The file is gone, or damaged, or a column stands there twice; or the
+            topic id of typed rows stands nowhere in it.
     """
     try:
         with store.open_input_file(path) as source:
             parquet = _opened(whole_if_small(source))
             named = _named(path, schema.names)
             stored = _stored(path, [n for n in schema.names if n not in named], parquet)
+            if not (key or TOPIC_ID in (*named, *stored.values())):
+                # the log alone knows it then: left out, each of its rows would be lost
+                raise _damaged(path, "neither a column nor its folder's name tells the topic id")
             for number in range(parquet.num_row_groups):
                 group = parquet.metadata.row_group(number)
                 each = max(1, group.total_byte_size // max(1, group.num_rows))
