@@ -54,7 +54,7 @@ def maintain(lake):
     run = lake.run("maintain")
     tables = {r: t for r, t in open_tables(run.stream).items() if r != "raw"}
     done = maintain_stream(run, tables)
-    return {u.role: (u.before.active.files, u.after.active.files) for u in done}
+    return {u.table: (u.before.active.files, u.after.active.files) for u in done}
 
 
 class Meddled(FakeDecoder):

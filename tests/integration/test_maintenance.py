@@ -374,7 +374,7 @@ def test_typed_table_and_quarantine_are_maintained_too(typed):
     for table in tables.values():
         stray(SimpleNamespace(uri=table.uri), "landed-plan-x-1/part.parquet")
     done = maintain_stream(run, tables)
-    assert [(u.role, u.before.active.files, u.after.active.files) for u in done] == [
+    assert [(u.table, u.before.active.files, u.after.active.files) for u in done] == [
         ("raw", 4, 2),
         ("decoded", 2, 1),
         ("quarantine", 2, 1),

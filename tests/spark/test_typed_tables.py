@@ -140,7 +140,7 @@ def test_all_tables_can_be_maintained_and_everything_goes_on(typed):
             done = maintain_stream(run, tables)
         for table in tables.values():
             table.vacuum(0, delete=True)
-        return {u.role: (u.before.active.files, u.after.active.files) for u in done}
+        return {u.table: (u.before.active.files, u.after.active.files) for u in done}
 
     counts = maintain()
     assert list(counts) == ["raw", "decoded", "quarantine"]
@@ -175,7 +175,7 @@ def test_documents_without_a_schema_are_variants(typed):
     wanted = {0: {"a": [1, "x"]}, 2: None, 3: "text", 4: None}
     assert variants(at) == wanted
     with open_run(at.stream, "maintain", RunRequest(), at.spark) as run:
-        done = {u.role: u for u in maintain_stream(run, open_tables(at.stream))}
+        done = {u.table: u for u in maintain_stream(run, open_tables(at.stream))}
     assert done["decoded"].merged.files == 2
     assert (variants(at), is_clean(at.harness, at.stream)) == (wanted, True)
     with open_run(at.stream, "rewind", RunRequest(), at.spark) as run:
