@@ -13,6 +13,7 @@ ORDER = "tests/spark/test_current_order.py"
 INCARNATIONS = "tests/unit/test_incarnations.py"
 HASHES = "tests/spark/test_hashes.py"
 SUMS = "tests/property/test_sums.py"
+UNTOLD = "tests/property/test_folding_untold.py"
 VIEWS = "tests/spark/test_current_views.py"
 RESTORED = "tests/steps/test_restored_tables.py"
 ANY = f"{FOLD}::test_any_order_any_portions_again"
@@ -399,13 +400,13 @@ MUTANTS = (
         "fold: a record without a value alone means a row that stays",
         "return np.asarray(self.alone | (self.mask(_UNTOLD) & ~self.mask(_TRUNCATES)))",
         "return np.asarray(self.mask(_UNTOLD) & ~self.mask(_TRUNCATES))",
-        f"{FOLD}::test_a_delete_is_untold_where_a_row_of_its_record_stays",
+        f"{UNTOLD}::test_whatever_portions_the_changes_of_a_record_come_in",
     ),
     Mutant(
         "fold: a row that comes late is held against deletes of before",
         "self._shape, self._is_late = Shape(job.plan), is_late(job.plan)",
         "self._shape, self._is_late = Shape(job.plan), False",
-        f"{FOLD}::test_a_delete_is_untold_where_a_row_of_its_record_stays",
+        f"{UNTOLD}::test_whatever_portions_the_changes_of_a_record_come_in",
     ),
     Mutant(
         "fold: a renamed column is known by its own name",

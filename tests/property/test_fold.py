@@ -186,45 +186,6 @@ def test_a_delete_that_lacks_a_column_of_the_key_is_told(tmp_path):
             assert (told(result), result.written.rows) == ([("untold", '{"k":"a"}')], 0)
 
 
-@pytest.mark.parametrize(
-    ("log", "is_refused"),
-    [
-        ([("c", "eu"), ("d", None), ("c", None)], True),
-        ([("c", None), ("d", None), ("c", "eu"), ("d", None)], True),
-        ([("c", "eu"), (None, None)], True),  # the delete before it was compacted away
-        ([("c", "eu"), ("d", "eu"), (None, None), ("c", "us")], False),
-        ([("d", None), (None, None), ("c", "eu")], False),  # of a row that is not in the topic
-        ([("c", ""), ("d", ""), (None, None), ("d", ""), (None, None)], False),  # sent twice
-        ([("c", "eu"), ("c", ""), ("d", ""), ("c", ""), ("d", None)], True),
-        ([("c", "eu"), ("r", "")], False),
-    ],
-)
-def test_a_delete_is_untold_where_a_row_of_its_record_stays(tmp_path, log, is_refused):
-    """In whatever portions its changes come."""
-    size = len(log)
-    orders = ([range(size)], [[n] for n in range(size)], [[n] for n in reversed(range(size))])
-    for number, portions in enumerate(orders):
-        folds = Folds(tmp_path / str(number), **OF_TWO)
-        folds.has(*(change(n, "a", op, value, 1) for n, (op, value) in enumerate(log)))
-        results = [folds.fold([at(n, n + 1) for n in portion]) for portion in portions]
-        assert any(result.refused for result in results) == is_refused, portions
-
-
-@pytest.mark.parametrize(
-    "log",
-    [
-        [("c", ""), ("c", "eu"), ("d", ""), (None, None), ("d", ""), (None, None)],
-        [("c", "eu"), ("c", "us"), ("d", "eu"), (None, None), (None, None)],
-    ],
-)
-def test_what_a_producer_sent_twice_is_no_delete_of_another_row(tmp_path, log):
-    for number, portions in enumerate(([range(len(log))], [[n] for n in range(len(log))])):
-        folds = Folds(tmp_path / str(number), **OF_TWO)
-        folds.has(*(change(n, "a", op, value, 1) for n, (op, value) in enumerate(log)))
-        assert not any(folds.fold([at(n, n + 1) for n in p]).refused for p in portions)
-        assert folds.head.live == 1
-
-
 LATE = {
     "beside new records": ({}, [(1, {})], [(0, {}), (9, {"key": "z"})]),
     "of an older incarnation": (

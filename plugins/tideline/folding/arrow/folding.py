@@ -59,7 +59,7 @@ def fold(job: FoldJob, stores: Stores) -> FoldResult:
     """Fold a plan's changes into files of the current table.
 
     Args:
-        job: `folding.engine` says that it is covered.
+        job: What is to be folded.
         stores: Opens the store of the typed table, and of the current one.
 
     Returns:
@@ -72,6 +72,23 @@ def fold(job: FoldJob, stores: Stores) -> FoldResult:
     with ExitStack() as ended:
         ended.callback(pa.default_memory_pool().release_unused)
         return _Fold(job, stores, Shape(job.plan), ended).result()
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What the buckets of a fold have in common.
+
+    Args:
+        runs: The changes.
+        barrier: The last one that says that all rows are gone.
+        says_all: Whether something is said of rows without a change, too.
+        is_stopped: Whether a bucket has failed.
+    """
+
+    runs: Sequence[Run]
+    barrier: Barrier | None
+    says_all: bool
+    is_stopped: threading.Event = field(default_factory=threading.Event)
 
 
 @dataclass
@@ -107,7 +124,7 @@ class _Fold:
             return replace(report, anew=tuple(sorted(orphaned)))
         says_all = bool(counted.truncates) or plan.is_sweep or plan.is_drop
         touched |= {*range(plan.layout.buckets)} if says_all else anew
-        made = self._buckets(sorted(touched), runs, report.barrier, says_all=says_all)
+        made = self._buckets(sorted(touched), _Work(runs, report.barrier, says_all))
         report = replace(
             report,
             touched=tuple(sorted(touched)),
@@ -249,23 +266,16 @@ class _Fold:
                     some = typed if mask.all() else typed.filter(pa.array(mask))
                     yield of_rows(shape, counted, some)
 
-    def _buckets(
-        self,
-        touched: Sequence[int],
-        runs: Sequence[Run],
-        barrier: Barrier | None,
-        *,
-        says_all: bool,
-    ) -> Mapping[int, Folded]:
+    def _buckets(self, touched: Sequence[int], work: _Work) -> Mapping[int, Folded]:
         """What becomes of each bucket; some at a time, in threads that have ended afterwards."""
-        is_stopped, files = threading.Event(), dict[int, str]()
+        files = dict[int, str]()
 
         def one(bucket: int) -> Folded:
             try:
-                found, path = self._folded(bucket, runs, barrier, is_stopped, says_all=says_all)
+                found, path = self._folded(bucket, work)
             except NotInOrder:
                 log.info("bucket %s is in another order: others have written it", bucket)
-                found, path = self._sorted(bucket, runs, barrier, is_stopped, says_all=says_all)
+                found, path = self._sorted(bucket, work)
             found.found.live += self._foreign.pop(bucket, 0)
             if path is not None:
                 files[bucket] = path
@@ -278,7 +288,7 @@ class _Fold:
                 for future in ended:
                     future.result()
             except BaseException:
-                is_stopped.set()
+                work.is_stopped.set()
                 pool.shutdown(cancel_futures=True)
                 raise
         self._name([files[n] for n in sorted(files)])
@@ -287,43 +297,32 @@ class _Fold:
     def _folded(
         self,
         bucket: int,
-        runs: Sequence[Run],
-        barrier: Barrier | None,
-        is_stopped: threading.Event,
-        *,
-        says_all: bool,
+        work: _Work,
         standing: Sequence[Iterator[pa.RecordBatch]] | None = None,
     ) -> tuple[Folded, str | None]:
         """What becomes of a bucket, and its new file; None where it has no rows.
 
         Args:
-            is_stopped: Whether another bucket has failed.
             standing: Its rows; those of its files if not given.
         """
         writer = Writer(self.stores(self.job.current.uri), self._path(bucket))
 
         def write(rows: pa.RecordBatch) -> None:
-            if is_stopped.is_set():
+            if work.is_stopped.is_set():
                 raise InterruptedError
             writer.add(rows)
 
-        changes = [run.parts(self.shape, bucket) for run in runs]
+        changes = [run.parts(self.shape, bucket) for run in work.runs]
         with ExitStack() as opened:
             opened.callback(writer.drop)
             read = self._rows_of(bucket, opened) if standing is None else standing
-            found = fold_bucket(self.shape, read, changes, barrier, write, says_all=says_all)
+            found = fold_bucket(
+                self.shape, read, changes, work.barrier, write, says_all=work.says_all
+            )
             writer.close()
         return found, writer.path if writer.is_made else None
 
-    def _sorted(
-        self,
-        bucket: int,
-        runs: Sequence[Run],
-        barrier: Barrier | None,
-        is_stopped: threading.Event,
-        *,
-        says_all: bool,
-    ) -> tuple[Folded, str | None]:
+    def _sorted(self, bucket: int, work: _Work) -> tuple[Folded, str | None]:
         """The same of a bucket whose files others have written, in another order.
 
         Its rows are held against the ledger first: where these are others, nothing is folded.
@@ -343,9 +342,7 @@ class _Fold:
             if differing(self.job.before_in([bucket]), state):
                 return found, None
             try:
-                return self._folded(
-                    bucket, runs, barrier, is_stopped, says_all=says_all, standing=standing
-                )
+                return self._folded(bucket, work, standing)
             except NotInOrder as error:
                 raise VerificationFailed(
                     f"current table {self.job.current.uri}: a key stands twice in bucket {bucket};"

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tideline.folding.arrow.hashing import SEED, add_column, is_valid
+from tideline.folding.arrow.hashing import SEED, SLICE, Hashes, add_column, is_valid
 
 _SPECIAL = r'["\\\x00-\x1f]'
 _ESCAPED = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r"}
@@ -155,9 +155,15 @@ def buckets_of(texts: pa.Array, count: int) -> np.ndarray:
         texts: As `key_texts` gives them.
         count: How many buckets there are.
     """
-    hashes = np.full(len(texts), SEED, np.uint64)
-    add_column(hashes, texts, "string")
-    return np.mod(hashes.view(np.int64), count)
+    return np.mod(text_hashes(texts).view(np.int64), count)
+
+
+def text_hashes(texts: pa.Array) -> Hashes:
+    """A hash of each text."""
+    found = np.full(len(texts), SEED, np.uint64)
+    for n in range(0, len(texts), SLICE):
+        add_column(found[n : n + SLICE], texts.slice(n, SLICE), "string")
+    return found
 
 
 def is_keyless(columns: Sequence[pa.Array]) -> np.ndarray:

@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tideline.folding.arrow.hashing import SEED, SLICE, add_column
 from tideline.folding.arrow.keys import ESCAPES, text_of
 from tideline.folding.arrow.texts import java_text
 
@@ -38,14 +37,6 @@ def record_keys(
         parts.append(pc.fill_null(named, ""))
     listed = parts[0] if len(parts) == 1 else pc.binary_join_element_wise(*parts, "")
     return pc.binary_join_element_wise("{", pc.utf8_ltrim(listed, ","), "}", "")
-
-
-def hashes_of(texts: pa.Array) -> np.ndarray:
-    """A hash of each text."""
-    found = np.full(len(texts), SEED, np.uint64)
-    for n in range(0, len(texts), SLICE):
-        add_column(found[n : n + SLICE], texts.slice(n, SLICE), "string")
-    return found
 
 
 def _texts(column: pa.Array, kind: object) -> pa.Array:

@@ -225,7 +225,7 @@ def read_rows(
                 size = max(1, min(_MOST_ROWS, _BATCH_BYTES // each))
                 few = min(size, _FEW_ROWS) if _may_repeat(group, [*stored]) else size
                 batches = _batches(parquet, number, [*stored], few)
-                for batch in _gathered(batches, size):
+                for batch in map(_one_of, grouped(batches, size, _BATCH_BYTES)):
                     columns = {stored[n]: batch.column(n) for n in stored}
                     columns |= _named_columns(named, schema, len(batch))
                     rows = _shaped(columns, path, schema, topics, len(batch))
@@ -314,17 +314,23 @@ def _batches(
             return
 
 
-def _gathered(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
-    """Small batches as larger ones, up to some rows that memory bears."""
+def grouped(
+    batches: Iterable[pa.RecordBatch], rows: int, size: int
+) -> Iterator[list[pa.RecordBatch]]:
+    """Batches, as many at a time as have so many rows, or are so large; none where there are none.
+
+    Args:
+        rows, size: How many rows, and bytes, are enough.
+    """
     held, count, taken = list[pa.RecordBatch](), 0, 0
     for batch in batches:
         held.append(batch)
         count, taken = count + len(batch), taken + batch.nbytes
-        if count >= size or taken >= _BATCH_BYTES:
-            yield _one_of(held)
+        if count >= rows or taken >= size:
+            yield held
             held, count, taken = [], 0, 0
     if held:
-        yield _one_of(held)
+        yield held
 
 
 def _one_of(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from tideline.folding.arrow.changes import Latest, newest, only
 from tideline.folding.arrow.keys import comparable
-from tideline.folding.arrow.rows import Shape
+from tideline.folding.arrow.rows import Shape, grouped
 
 PORTION, _PORTION_BYTES = 400_000, 256 * 1024 * 1024
 """So many rows are sorted in memory; of more, sorted runs are spilled."""
@@ -144,12 +144,4 @@ def _rows_in(file: Path) -> Iterator[pa.RecordBatch]:
 
 def portions(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
     """Batches, as many at a time as memory bears; none where there are none."""
-    held, count, size = list[pa.RecordBatch](), 0, 0
-    for rows in batches:
-        if held and (count >= PORTION or size >= _PORTION_BYTES):
-            yield held
-            held, count, size = [], 0, 0
-        held.append(rows)
-        count, size = count + len(rows), size + rows.nbytes
-    if held:
-        yield held
+    return grouped(batches, PORTION, _PORTION_BYTES)

@@ -23,8 +23,9 @@ import numpy as np
 import pyarrow as pa
 
 from tideline.folding.arrow.changes import Counted, Said, texts_of
+from tideline.folding.arrow.keys import text_hashes
 from tideline.folding.arrow.places import eras, is_truncated, numbers, orders
-from tideline.folding.arrow.record_keys import hashes_of, record_keys
+from tideline.folding.arrow.record_keys import record_keys
 from tideline.folding.arrow.rows import Shape
 from tideline.folding.arrow.spilling import new_file
 from tideline.folding.arrow.unset import is_unset
@@ -81,14 +82,16 @@ class Suspects:
         if self._is_all:
             return
         if self._is_late:
-            self._sure.add(hashes_of(_records(self._shape.plan, said.typed)))
+            self._sure.add(text_hashes(_records(self._shape.plan, said.typed)))
             return
         for found, mask in (
             (self._sure, _untold(self._shape, said)),
             (self._maybe, said.follows & ~said.truncates),
         ):
             if mask.any():
-                found.add(hashes_of(_records(self._shape.plan, said.typed.filter(pa.array(mask)))))
+                found.add(
+                    text_hashes(_records(self._shape.plan, said.typed.filter(pa.array(mask))))
+                )
 
     def judged(
         self, report: FoldResult, job: FoldJob, read: Read, folder: Callable[[], Path]
@@ -199,6 +202,7 @@ class _Histories:
     wanted: np.ndarray | None
     folder: Callable[[], Path]
     _held: list[pa.RecordBatch] = field(default_factory=list)
+    _count: int = 0
     _size: int = 0
     _files: list[Path] = field(default_factory=list)
 
@@ -206,7 +210,7 @@ class _Histories:
         """Keep what is to be known of changes."""
         plan = self.shape.plan
         records = _records(plan, said.typed)
-        hashes = hashes_of(records)
+        hashes = text_hashes(records)
         flags = {
             _DELETES: said.deletes,
             _FOLLOWS: said.follows,
@@ -225,8 +229,8 @@ class _Histories:
         rows = rows.select([*self._own, IS_DELETED, _RECORD, _HASH, *flags])
         rows = rows.append_column(_KEY, texts)
         self._held.append(rows)
-        self._size += rows.nbytes
-        if sum(map(len, self._held)) >= _HELD or self._size >= _HELD_BYTES:
+        self._count, self._size = self._count + len(rows), self._size + rows.nbytes
+        if self._count >= _HELD or self._size >= _HELD_BYTES:
             self._spill()
 
     @cached_property
@@ -284,7 +288,7 @@ class _Histories:
             for start, end in pairwise([0, *ends]):
                 to.write_batch(rows.slice(start, end - start))
         self._files.append(file)
-        self._held, self._size = [], 0
+        self._held, self._count, self._size = [], 0, 0
 
 
 @dataclass(frozen=True)
