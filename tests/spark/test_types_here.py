@@ -8,10 +8,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import functions as F
 
+from tests.worlds.record_keys import KINDS, UNSET
 from tideline.folding.arrow.hashing import SEED, add_column
 from tideline.folding.arrow.keys import buckets_of, key_texts
 from tideline.folding.arrow.rows import arrow_type, conformed, written
 from tideline.folding.arrow.texts import is_text
+from tideline.spark.unset import is_unset
 
 PIECES = [
     *(b"\xed\xa0\x80", b"\xed\xb0\x80", b"\xf0\x9f\x98\x80", b"\xf0\x9f\x98", b"\xf0\x9f", b"\xe2"),
@@ -128,6 +130,16 @@ def number_of(part):
     """What is hashed in front of a struct's field: its number, if the field is there."""
     number = F.lit(("value", "metadata").index(part))
     return F.when(F.col("v")[part].isNotNull(), number)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_value_that_was_not_told_is_known_by_both(spark, kind):
+    """To whoever decodes, as to the fold (`property/test_folding_untold.py`)."""
+    sql = {"long": "bigint", "integer": "int"}.get(kind, kind)
+    values = [(n, value) for n, value in enumerate(KINDS[kind])]
+    rows = spark.session.createDataFrame(values, f"n int, x {sql}")
+    found = rows.select("n", is_unset(F.col("x"), kind)).collect()
+    assert [row[1] for row in sorted(found)] == UNSET[kind]
 
 
 TYPES = [

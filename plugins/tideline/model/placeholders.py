@@ -16,6 +16,15 @@ from contextlib import suppress
 from datetime import date, timedelta
 from hashlib import md5
 
+NOT_TOLD: Mapping[str, tuple[object, ...]] = {
+    "string": ("{}", "1970-01-01T00:00:00Z", "00:00:00Z", "P0Y0M0DT0H0M0S"),
+    "boolean": (False,),
+    # the last two are well-known bytes of an empty collection, and of a point at 0 0
+    "binary": (b"", b"\0", bytes.fromhex("010700000000000000"), bytes.fromhex("0101" + 38 * "0")),
+}
+"""Of a deleted row's column that is never null: what stands for no value, by the column's type."""
+NO_TEXT = r"^(0(\.0+)?)?\z"
+"""The same: an empty text, or a number's zero where `decimal.handling.mode` makes texts of them."""
 _HEX = "hex:"
 _NULL_INSTEAD = ("boolean", "double", "decimal", "timestamp")
 

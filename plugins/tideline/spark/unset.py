@@ -17,19 +17,14 @@ from operator import and_, or_
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-_EMPTY_GEOMETRY, _ORIGIN = "010700000000000000", "0101000000" + 32 * "0"
-"""Well-known bytes of an empty collection, and of a point at 0 0."""
+from tideline.model.placeholders import NO_TEXT, NOT_TOLD
+
 _FIXED = {
-    "string": ("'{}'", "'1970-01-01T00:00:00Z'", "'00:00:00Z'", "'P0Y0M0DT0H0M0S'"),
-    "boolean": ("false",),
-    "binary": ("X''", "X'00'", f"X'{_EMPTY_GEOMETRY}'", f"X'{_ORIGIN}'"),
     "date": ("DATE '1970-01-01'",),
     "timestamp": ("timestamp_seconds(0)",),
     "timestamp_ntz": ("TIMESTAMP_NTZ '1970-01-01 00:00:00'",),
 }
-"""As literals of Spark's, by the column's type; 0 of any other."""
-_NO_TEXT = r"^(0(\.0+)?)?\z"
-"""An empty text, or a number's zero where `decimal.handling.mode` makes texts of numbers."""
+"""As literals of Spark's, by the column's type; 0 of any other that has no `NOT_TOLD`."""
 _CALENDAR = (-62_135_596_800_000_000, 253_402_300_799_999_999)
 """Microseconds since 1970 of the years 1 to 9999; a record with another time is no row."""
 _DAY = 86_400_000_000
@@ -49,10 +44,11 @@ def is_unset(value: Column, kind: object, defaults: Iterable[object] = ()) -> Co
         return value.isNull() | reduce(and_, parts, F.lit(True))
     if isinstance(kind, Mapping):
         return value.isNull() | (F.size(value) == 0)
-    fixed = [F.expr(text) for text in _FIXED.get(str(kind), ("0",))]
+    fixed = [F.lit(one) for one in NOT_TOLD.get(str(kind), ())]
+    fixed = fixed or [F.expr(text) for text in _FIXED.get(str(kind), ("0",))]
     known = (*fixed, *(one for default in defaults for one in _literals(str(kind), default)))
     same = reduce(or_, (value == one for one in known))
-    return value.isNull() | (same | value.rlike(_NO_TEXT) if kind == "string" else same)
+    return value.isNull() | (same | value.rlike(NO_TEXT) if kind == "string" else same)
 
 
 def _literals(kind: str, default: object) -> list[Column]:

@@ -11,20 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tideline.folding.arrow.hashing import is_valid
-
-_EMPTY_GEOMETRY, _ORIGIN = (
-    bytes.fromhex("010700000000000000"),
-    bytes.fromhex("0101000000" + 32 * "0"),
-)
-"""Well-known bytes of an empty collection, and of a point at 0 0."""
-_FIXED: Mapping[str, tuple[object, ...]] = {
-    "string": ("{}", "1970-01-01T00:00:00Z", "00:00:00Z", "P0Y0M0DT0H0M0S"),
-    "boolean": (False,),
-    "binary": (b"", b"\0", _EMPTY_GEOMETRY, _ORIGIN),
-}
-"""By the column's type; 0, or 1970, of any other."""
-_NO_TEXT = r"^(0(\.0+)?)?\z"
-"""An empty text, or a number's zero where `decimal.handling.mode` makes texts of numbers."""
+from tideline.model.placeholders import NO_TEXT, NOT_TOLD
 
 
 def is_unset(column: pa.Array, kind: object) -> np.ndarray:
@@ -45,12 +32,12 @@ def is_unset(column: pa.Array, kind: object) -> np.ndarray:
         size = pc.list_value_length(column) if kind["type"] == "array" else _sizes(column)
         return np.asarray(is_null | _is(pc.equal(size, 0)))
     found: np.ndarray = is_null | _is(pc.is_in(column, value_set=_fixed(column.type, str(kind))))
-    return found | _is(pc.match_substring_regex(column, _NO_TEXT)) if kind == "string" else found
+    return found | _is(pc.match_substring_regex(column, NO_TEXT)) if kind == "string" else found
 
 
 def _fixed(arrow_type: pa.DataType, kind: str) -> pa.Array:
-    if kind in _FIXED:
-        return pa.array(_FIXED[kind], arrow_type)
+    if kind in NOT_TOLD:
+        return pa.array(NOT_TOLD[kind], arrow_type)
     if kind in ("double", "float"):
         return pa.array([0.0, -0.0], arrow_type)
     if kind == "date":
