@@ -84,6 +84,7 @@ def test_an_audit_gates_what_comes_after_it(harness, client, spark, dag_file):
     assert "NOT CLEAN" in log
 
 
+@pytest.mark.slow  # test_rights.py rewinds by the form, too
 def test_a_rewind_needs_the_stream_s_name_twice(harness, client, spark):
     """A wrong one moves nothing; with the right one the later run is undone, for the record."""
     harness.create(partitions=1)

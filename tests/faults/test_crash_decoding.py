@@ -27,7 +27,7 @@ def crash(typed_crash):
     return typed_crash
 
 
-@pytest.mark.parametrize("place", quick("decode:frozen", "decode:committed"))
+@pytest.mark.parametrize("place", quick("decode:committed"))
 def test_the_same_run_again_after_a_kill(crash, place):
     """R1, R4: the landing stands; the run executes its own plan to decode."""
     crash.dies(place)
@@ -58,7 +58,7 @@ def test_a_repetition_is_killed(crash, place):
     crash.judge(f"decoding once more killed at {place}, run again")
 
 
-@pytest.mark.parametrize("again", ["the same", "another run"])
+@pytest.mark.parametrize("again", [pytest.param("the same", marks=pytest.mark.slow), "another run"])
 @pytest.mark.parametrize("place", quick("decode:committed"))
 def test_a_redrive_is_killed(crash, place, again):
     """A record may stand in both tables for a while, and never in none."""
@@ -98,7 +98,7 @@ def resumes(crash, zombie, place):
     assert open_ledger(crash.stream).read().decoding == decoding
 
 
-@pytest.mark.parametrize("place", quick("decode:freezing"))
+@pytest.mark.parametrize("place", quick())
 def test_a_stopped_decoding_resumes_after_others_went_on(crash, place):
     """R5: another run has decoded the zombie's records; the zombie changes nothing any more."""
     with stops(crash, place) as zombie:

@@ -36,10 +36,8 @@ def test_another_decoding_after_a_kill(crash, place):
     crash.judge(f"run of three types killed at {place}, then other runs")
 
 
-@pytest.mark.parametrize(
-    "place",
-    [p if p == "decode:committed" else pytest.param(p, marks=pytest.mark.slow) for p in _MIDDLE],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("place", _MIDDLE)
 def test_a_redrive_is_killed(crash, place):
     """A record may stand in quarantine and in its type's table for a while, and never in none."""
     crash.repeat()

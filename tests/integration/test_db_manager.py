@@ -100,6 +100,7 @@ def _is_ours(name):
     return name.startswith("tideline_") and name != VERSION_TABLE
 
 
+@pytest.mark.slow  # Airflow's own command, half a minute
 def test_resetting_airflow_leaves_the_ledgers(tmp_path):
     """What they say is true of tables and topics, not of Airflow."""
     database = URL.create("sqlite", database=str(tmp_path / "airflow.db"))
@@ -116,6 +117,7 @@ print("found", ledger_url("tideline_ledger").render_as_string(hide_password=Fals
 """
 
 
+@pytest.mark.slow  # Airflow's own command, half a minute
 def test_the_connection_is_found_wherever_airflow_keeps_it(migrated, tmp_path):
     """In Airflow's database, and in the environment as an address."""
     shown = migrated.render_as_string(hide_password=False)

@@ -95,6 +95,7 @@ def test_a_rewind_over_a_delete_brings_the_row_back(orders):
     assert orders.rows() == {2: ("c", 3)}
 
 
+@pytest.mark.slow  # the simulated world shows it with each change
 def test_a_record_that_is_redriven_below_a_delete_stays_gone(orders):
     orders.decode["quarantine"] = {"max_share": 1.0}
     orders.sends(("c", 1, "a", 1), ("c", 2, "b", 2), ("d", 1))
@@ -243,6 +244,7 @@ def test_what_is_fixed_stays(orders):
     assert orders.rows() == {1: ("a", 1), 2: ("b", 2)}
 
 
+@pytest.mark.slow  # histories of the simulated world have it
 def test_a_table_that_was_made_and_has_no_fold_yet_is_a_new_beginning(orders):
     """A run was killed after it had made the table at a new address, and before it noted it."""
     orders.sends(("c", 1, "a", 1))
@@ -264,6 +266,7 @@ def test_a_table_that_was_made_and_has_no_fold_yet_is_a_new_beginning(orders):
     assert orders.rows() == {1: ("a", 1), 2: ("b", 2)}
 
 
+@pytest.mark.slow  # histories of the simulated world have it
 def test_an_older_ledger_has_all_folded_anew(orders):
     """The table has a fold that the ledger does not know; its sums are of before."""
     orders.sends(("c", 1, "a", 1))
@@ -429,6 +432,7 @@ def split(uri):
         write_deltalake(uri, rows.slice(at, 4), mode=mode)
 
 
+@pytest.mark.slow  # half a minute beside other parts
 def test_maintenance_merges_its_files_and_the_fold_goes_on(orders):
     orders.sends(*(("c", n, "a", n) for n in range(20)))
     orders.run("one")

@@ -111,6 +111,7 @@ def test_a_declared_order(tmp_path):
     show_the_next_fold(folds)
 
 
+@pytest.mark.slow  # the random logs have them
 def test_values_that_did_not_come(folds):
     """From the table, from a change before, over a delete; or null."""
     folds.has(*(change(n, "abc"[n], "c", f"long {n}", n) for n in range(3)))

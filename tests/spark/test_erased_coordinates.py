@@ -44,12 +44,15 @@ def rows(spark):
     [
         (),
         runs(3),
-        runs(RUNS),
+        pytest.param(runs(RUNS), marks=pytest.mark.slow),
         (*runs(30, long=1), *runs(30, OTHER, 1, 1)),
-        (
-            *runs(25),
-            CoordinateRange("t", TOPIC, 0, 0, 1_000, 90_000),
-            *runs(25, every=4000, long=3),
+        pytest.param(
+            (
+                *runs(25),
+                CoordinateRange("t", TOPIC, 0, 0, 1_000, 90_000),
+                *runs(25, every=4000, long=3),
+            ),
+            marks=pytest.mark.slow,
         ),
     ],
     ids=["none", "few", "20,000 runs of three", "of two logs", "a long one among short ones"],

@@ -148,6 +148,7 @@ def test_a_log_of_spark_is_read_and_written_on(spark, tmp_path, how):
         assert skipped.count() == every.count() > 0, condition
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_a_restored_table_names_no_file_as_gone(spark, tmp_path):
     """A file that came back is part of the table: of both, Spark takes the one for the other."""
     table = Foreign(spark, tmp_path / "t").made({"delta.checkpointInterval": "1000"})

@@ -109,7 +109,7 @@ def told(wanted, encoding):
     return Bad(wanted.avro or wanted.json) if encoding == "avro" else Bad(wanted.json)
 
 
-@pytest.mark.parametrize("encoding", [in_json, in_avro])
+@pytest.mark.parametrize("encoding", [pytest.param(in_json, marks=pytest.mark.slow), in_avro])
 def test_each_value_is_what_it_means_or_its_record_is_set_aside(harness, spark, request, encoding):
     """Of all types in one batch: none is another value, and none breaks another record."""
     orders, cases, encoded = encoding(harness, spark, request)

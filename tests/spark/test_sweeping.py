@@ -148,6 +148,7 @@ def test_a_topic_that_was_created_again_sweeps_by_its_own_snapshot(orders):
     assert flaws(orders) == ()
 
 
+@pytest.mark.slow
 def test_what_nobody_has_decoded_is_no_ghost(orders, monkeypatch):
     """Key 4 was read again, and its record is in quarantine; then it is let go for its age."""
     orders.decode["quarantine"] = {"max_share": 1.0}
@@ -169,6 +170,7 @@ def test_what_nobody_has_decoded_is_no_ghost(orders, monkeypatch):
     assert orders.rows().keys() == {1, 2, 3, 4, 5}
 
 
+@pytest.mark.slow
 def test_a_partition_that_is_not_read_to_the_end_is_not_swept(harness, spark):
     """Its part of the snapshot is in Kafka still; what came later may be unread."""
     orders = Changing(harness, spark, partitions=2)
@@ -242,6 +244,7 @@ def test_brokers_times_of_several_partitions_tell_no_beginning(harness, spark):
         ghosts(orders)
 
 
+@pytest.mark.slow
 def test_each_partition_has_its_own_beginning(harness, spark):
     """One of three has no record of the snapshot: its rows are all gone."""
     orders = Changing(harness, spark, partitions=3)
@@ -287,6 +290,7 @@ def test_a_table_that_is_ordered_by_time_is_swept(harness, spark):
     assert orders.rows() == {1: ("b", 1), 3: ("b", 3)}
 
 
+@pytest.mark.slow
 def test_a_snapshot_whose_clock_went_back_keeps_what_it_has_read(harness, spark):
     """Offsets tell where it began in each partition; of one without a record the earliest time."""
     orders = Changing(harness, spark, partitions=3)
@@ -354,6 +358,7 @@ def test_a_change_of_a_clock_that_went_back_a_little_stays(harness, spark):
     assert {key["key_id"] for key in ghosts(orders).keys} == {"2"}
 
 
+@pytest.mark.slow
 def test_a_clock_that_went_back_behind_the_snapshot_before_is_refused(harness, spark):
     """Whose record is whose nobody knows then."""
     orders = Changing(harness, spark, partitions=1)
