@@ -34,16 +34,16 @@ FOLDS = tuple(
 AT_ONCE = 3
 """Two leave a third of two cores idle; with more, time-outs would be met."""
 PARTS = {
-    "airflow": ("tests/e2e", *(f"--ignore={file}" for file in COMMANDS)),
     "spark": ("tests/spark", *(f"--ignore={file}" for file in FOLDS)),
-    "folds": FOLDS,
     "ledger": ("tests/integration", "tests/page"),
+    "airflow": ("tests/e2e", *(f"--ignore={file}" for file in COMMANDS)),
     "faults": ("tests/faults", *COMMANDS),
-    "rules": ("tests/unit",),
+    "folds": FOLDS,
     "histories": (
         *("tests/property", "tests/dags", "tests/simulation"),
         *("tests/steps", "tests/canary"),
     ),
+    "rules": ("tests/unit",),
 }
 """The longest first, so that all end together."""
 PURPOSES = {
