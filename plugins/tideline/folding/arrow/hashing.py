@@ -218,10 +218,10 @@ def _halves(column: pa.Array) -> np.ndarray:
 
 @dataclass(slots=True)
 class _Bytes:
-    """Values of any length, readable as words of 8 bytes from any place.
+    """Values of any length.
 
     Args:
-        words: All bytes, little-endian, with a word behind the last one.
+        words: At each byte's place the 8 bytes from there on, as `_words` has them.
         starts, lengths: Of each value, in bytes.
     """
 
@@ -231,26 +231,27 @@ class _Bytes:
 
     def read(self, at: np.ndarray) -> np.ndarray:
         """The 8 bytes at each place."""
-        index = at >> 3
-        shift = ((at & 7) << 3).view(_U64)
-        found = np.take(self.words, index, mode="clip") >> shift
-        behind = np.take(self.words, index + 1, mode="clip")
-        behind <<= _U64(1)  # a shift by 64 is none
-        behind <<= shift ^ _U64(63)
-        found |= behind
+        found: np.ndarray = self.words[at]
         return found
+
+
+def _words(data: np.ndarray) -> np.ndarray:
+    """The 8 bytes from each byte on, little-endian, also from the place behind the last byte.
+
+    They overlap, so no memory is taken for them; behind the last byte come zeros.
+    """
+    padded = np.zeros(len(data) + 8, np.uint8)
+    padded[: len(data)] = data
+    return np.ndarray((len(data) + 1,), "<u8", padded, strides=(1,))
 
 
 def _bytes_of(column: pa.Array) -> _Bytes:
     _, offsets_buffer, data_buffer = column.buffers()
     offsets = np.frombuffer(offsets_buffer, np.int32, len(column) + 1, column.offset * 4)
     first, last = int(offsets[0]), int(offsets[-1])
-    words = np.zeros((last - first + 7) // 8 + 1, _U64)
-    if last > first:
-        words.view(np.uint8)[: last - first] = np.frombuffer(
-            data_buffer, np.uint8, last - first, first
-        )
-    return _Bytes(words, offsets[:-1].astype(np.int64) - first, np.diff(offsets).astype(np.int64))
+    data = np.frombuffer(data_buffer if last > first else b"", np.uint8, last - first, first)
+    starts, lengths = offsets[:-1].astype(np.int64) - first, np.diff(offsets).astype(np.int64)
+    return _Bytes(_words(data), starts, lengths)
 
 
 def _big_integers(column: pa.Array) -> _Bytes:
@@ -262,9 +263,8 @@ def _big_integers(column: pa.Array) -> _Bytes:
     next_byte = backwards[np.arange(len(column)), np.minimum(leading, 15)]
     is_told = (leading < 16) & ((next_byte & 0x80) == (sign[:, 0] & 0x80))
     leading = np.where(is_told, leading, leading - 1)
-    flat = np.zeros(len(column) * 2 + 1, _U64)
-    flat.view(np.uint8)[: len(column) * 16] = backwards.reshape(-1)
-    return _Bytes(flat, np.arange(len(column), dtype=np.int64) * 16 + leading, 16 - leading)
+    starts = np.arange(len(column), dtype=np.int64) * 16 + leading
+    return _Bytes(_words(backwards.reshape(-1)), starts, 16 - leading)
 
 
 def _add_bytes(hashes: Hashes, values: _Bytes) -> None:
@@ -283,8 +283,9 @@ def _add_bytes(hashes: Hashes, values: _Bytes) -> None:
 def _longest_first(lengths: np.ndarray) -> np.ndarray:
     """The order of values by their lengths."""
     less = int(lengths.max(initial=0)) - lengths
-    if int(less.max(initial=0)) < 1 << 16:  # NumPy sorts so small numbers without comparing them
-        less = less.astype(np.uint16)
+    most = int(less.max(initial=0))
+    if most < 1 << 16:  # NumPy sorts so small numbers without comparing them
+        less = less.astype(np.uint8 if most < 1 << 8 else np.uint16)
     return np.argsort(less, kind="stable")
 
 
