@@ -1,6 +1,7 @@
 """Tokens for OAUTHBEARER from a real endpoint: kept, renewed, refused, and never a secret told."""
 
 import json
+import logging
 import socket
 import threading
 from base64 import b64decode
@@ -123,7 +124,7 @@ def test_an_endpoint_that_does_not_answer_is_away(settings, monkeypatch):
 
 
 def test_an_endpoint_that_is_silent_is_away(issuer, settings, monkeypatch):
-    monkeypatch.setattr("tideline.kafka.tokens.TOKEN_SECONDS", 0.2)
+    monkeypatch.setattr("tideline.kafka.tokens.TOKEN_SECONDS", 0.5)
     issuer.stub.answer = lambda request: request.connection.recv(1)
     with pytest.raises(TokenEndpointAway, match="timed out"):
         Tokens(settings()).token()
@@ -167,6 +168,18 @@ def test_no_message_tells_the_secret(issuer, settings):
         Tokens(checked).token()
     assert SECRET not in str(refused.value)
     assert SECRET not in repr(checked)
+
+
+def test_no_log_tells_the_secret_of_an_address(issuer, settings, caplog):
+    """Not even where the client may say everything that it does."""
+    for name in (None, "httpx", "httpcore"):
+        caplog.set_level(logging.DEBUG, logger=name)
+    Tokens(settings(**{ENDPOINT: f"{issuer.url}?key={SECRET}"})).token()
+    ((path, headers),) = issuer.stub.asked
+    assert SECRET in path
+    assert "httpcore" in {record.name.partition(".")[0] for record in caplog.records}
+    assert SECRET not in caplog.text
+    assert headers["Authorization"] not in caplog.text
 
 
 def test_a_new_secret_in_the_connection_is_used(issuer, settings):

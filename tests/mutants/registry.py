@@ -25,8 +25,8 @@ MUTANTS = (
     ),
     Mutant(
         "no proxy reads a login",
-        "trust_env=not settings.tells_in_clear",
-        "trust_env=True",
+        "by_proxy = not settings.tells_in_clear",
+        "by_proxy = True",
         f"{CONNECTIONS}::test_no_proxy_reads_a_login",
     ),
     Mutant(

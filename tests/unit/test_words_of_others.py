@@ -325,8 +325,8 @@ def test_one_function_shows_texts_of_others():
 
 def test_one_module_makes_clients_of_http():
     """A second one would lack what the first has learned."""
-    made = re.compile(r"httpx\.(Client|AsyncClient|get|post|request|stream)\(|\burlopen\(")
+    made = re.compile(
+        r"httpx\.(Client|AsyncClient|get|post|request|stream)\(|\burlopen\(|HTTPS?Connection\("
+    )
     found = {file.name for file in PACKAGE.rglob("*.py") if made.search(file.read_text())}
-    assert found == {"http.py"}
-    others = {f.name for f in PACKAGE.rglob("*.py") if "HTTPSConnection(" in f.read_text()}
-    assert others == {"tokens.py"}  # Kafka's room has no httpx; the same bounds are tested there
+    assert found == {"bounded_http.py"}

@@ -15,12 +15,12 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
 
+from tideline.bounded_http import Answer
 from tideline.catalog.port import SECONDS, STREAM, SchemaMissing
 from tideline.errors import AccessRefused
 from tideline.model.catalog import EXTERNAL, CatalogEntry, TableName
-from tideline.registry.client import LARGEST_ANSWER_BYTES, trust
+from tideline.registry.client import LARGEST_ANSWER_BYTES, http_of
 from tideline.registry.connecting import RegistrySettings
-from tideline.registry.http import Answer, Http
 
 _API = "/api/2.1/unity-catalog"
 
@@ -41,9 +41,8 @@ class Unity:
         self.secrets = (settings.token, settings.password)
 
     def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Answer:
-        known = self._settings
-        with closing(Http(known, SECONDS, "application/json", trust(known))) as http:
-            return http.ask(f"{_API}{path}", LARGEST_ANSWER_BYTES, method, body)
+        with closing(http_of(self._settings, SECONDS, "application/json")) as http:
+            return http.ask(f"{_API}{path}", LARGEST_ANSWER_BYTES, method, json=body)
 
     def _raise_for(self, answer: Answer) -> None:
         """Raise what an answer says; a login that is refused is so however often it is tried."""
@@ -55,7 +54,8 @@ class Unity:
                 " login is refused, or lacks a right on the catalog"
             )
         if answer.target is not None:
-            said = f"{said}, a redirect to {answer.target}, which is not followed"
+            target = settings.without_secrets(answer.target)
+            said = f"{said}, a redirect to {target}, which is not followed"
         if answer.status != HTTPStatus.OK:
             raise UnityFailed(f"{settings.url} answers {said}")
 

@@ -8,18 +8,15 @@ For AWS_MSK_IAM, kafka-python asks AWS' library itself; here it is only looked f
 
 from __future__ import annotations
 
-import http.client
 import json
+import logging
 import math
-import socket
 import ssl
-import threading
 import time
-from base64 import b64encode
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing
 from typing import Any
-from urllib.parse import quote_plus, urlencode, urlsplit
+from urllib.parse import quote_plus, urlsplit
 
 from kafka import errors as kafka_errors
 from kafka.net.sasl.oauth import AbstractTokenProvider
@@ -94,41 +91,40 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]
 
     def _asked(self) -> tuple[int, bytes]:
         """The endpoint's status and answer."""
-        try:
-            connection = self._connection()
-            # Each byte of a header begins the limit of one read anew.
-            is_late = threading.Event()
-            end = threading.Timer(1.2 * TOKEN_SECONDS, _cut, [connection, is_late])
-            end.daemon = True
-            end.start()
-            try:
-                connection.request("POST", self._path, self._body, self._headers)
-                answer = connection.getresponse()
-                found = answer.status, _read(answer)
-                if is_late.is_set():  # headers end where their connection does
-                    raise TimeoutError(f"the answer takes more than {TOKEN_SECONDS:g} s")
-                return found
-            finally:
-                end.cancel()
-                connection.close()
-        except ssl.SSLError as error:
-            if isinstance(error, ssl.SSLCertVerificationError) or error.library in ("X509", "PEM"):
-                raise self._refused(str(error), "certificate") from error
-            if error.reason == "WRONG_VERSION_NUMBER":
-                raise self._refused("it does not speak TLS, so https is wrong") from error
-            raise self._away(str(error)) from error
-        except (OSError, http.client.HTTPException) as error:
-            raise self._away(f"{type(error).__name__}: {error}") from error
+        import httpx  # half a second, for this mechanism only
 
-    def _connection(self) -> http.client.HTTPConnection:
-        url = urlsplit(self._url)
-        assert url.hostname is not None
-        if url.scheme == "http":
-            return http.client.HTTPConnection(url.hostname, url.port, timeout=TOKEN_SECONDS)
-        context = ssl.create_default_context(cafile=self._given("https.ca.location"))
-        return http.client.HTTPSConnection(
-            url.hostname, url.port, timeout=TOKEN_SECONDS, context=context
+        from tideline.bounded_http import AnswerTooLarge, AnswerTooSlow, Http, origin
+
+        # At INFO it logs addresses with their queries.
+        logging.getLogger("httpx").setLevel(logging.WARNING)
+        place, mark, query = self._url.partition("?")
+        ca = self._given("https.ca.location") if urlsplit(place).scheme == "https" else None
+        encoded = quote_plus if self._settings.encodes_client else str
+        client, secret = (
+            encoded(self._given(f"sasl.oauthbearer.client.{part}") or "")
+            for part in ("id", "secret")
         )
+        scope = self._given("sasl.oauthbearer.scope")
+        form = {"grant_type": "client_credentials", **({"scope": scope} if scope else {})}
+        headers = {"Accept": "application/json"}
+        try:
+            trusted = ssl.create_default_context(cafile=ca)
+            with closing(Http(place, TOKEN_SECONDS, headers, trusted, (client, secret))) as http:
+                answer = http.ask(f"{mark}{query}", _LONGEST_ANSWER, "POST", data=form)
+            return answer.status, answer.body
+        except AnswerTooLarge as error:
+            raise self._away("its answer has no end") from error
+        except (OSError, AnswerTooSlow, httpx.HTTPError, httpx.InvalidURL) as error:
+            raise self._by_error(origin(error)) from error
+
+    def _by_error(self, error: BaseException) -> TokenRefused | TokenEndpointAway:
+        if not isinstance(error, ssl.SSLError):
+            return self._away(f"{type(error).__name__}: {error}")
+        if isinstance(error, ssl.SSLCertVerificationError) or error.library in ("X509", "PEM"):
+            return self._refused(str(error), "certificate")
+        if error.reason == "WRONG_VERSION_NUMBER":
+            return self._refused("it does not speak TLS, so https is wrong")
+        return self._away(str(error))
 
     @property
     def _url(self) -> str:
@@ -138,31 +134,6 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]
     def _name(self) -> str:
         """The endpoint, for messages; a query may be secret."""
         return f"token endpoint {self._url.partition('?')[0]}"
-
-    @property
-    def _path(self) -> str:
-        url = urlsplit(self._url)
-        return f"{url.path or '/'}{f'?{url.query}' if url.query else ''}"
-
-    @property
-    def _body(self) -> str:
-        scope = self._given("sasl.oauthbearer.scope")
-        return urlencode(
-            {"grant_type": "client_credentials", **({"scope": scope} if scope else {})}
-        )
-
-    @property
-    def _headers(self) -> dict[str, str]:
-        encoded = quote_plus if self._settings.encodes_client else str
-        client, secret = (
-            encoded(self._given(f"sasl.oauthbearer.client.{part}") or "")
-            for part in ("id", "secret")
-        )
-        return {
-            "Accept": "application/json",
-            "Authorization": f"Basic {b64encode(f'{client}:{secret}'.encode()).decode()}",
-            "Content-Type": "application/x-www-form-urlencoded",
-        }
 
     def _given(self, name: str) -> str | None:
         value: Any = self._settings.properties.get(name)
@@ -183,23 +154,6 @@ def _seconds(lifetime: Any) -> float:
     except (TypeError, ValueError):
         return _UNSAID_LIFETIME_SECONDS
     return seconds if 0 < seconds < math.inf else _UNSAID_LIFETIME_SECONDS
-
-
-def _cut(connection: http.client.HTTPConnection, is_late: threading.Event) -> None:
-    is_late.set()
-    with suppress(OSError, AttributeError):  # it may be closed by now
-        connection.sock.shutdown(socket.SHUT_RDWR)
-
-
-def _read(answer: http.client.HTTPResponse) -> bytes:
-    """The body, as much as an answer of this kind may have, and no longer than it may take."""
-    until = time.monotonic() + TOKEN_SECONDS
-    content = b""
-    while part := answer.read1(65_536):
-        content += part
-        if len(content) > _LONGEST_ANSWER or time.monotonic() > until:
-            raise http.client.HTTPException("its answer has no end")
-    return content
 
 
 def _reason(answer: dict[str, Any]) -> str:

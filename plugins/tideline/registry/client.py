@@ -23,10 +23,10 @@ from urllib.parse import quote
 
 import httpx
 
+from tideline.bounded_http import AnswerTooLarge, AnswerTooSlow, Http, origin
 from tideline.errors import RegistryAway, RegistryMisused, RegistryRefused, TidelineError
 from tideline.model.decoding import WriterSchema, context_of
 from tideline.registry.connecting import RegistrySettings
-from tideline.registry.http import AnswerTooLarge, AnswerTooSlow, Http
 from tideline.registry.port import FORMATS, SchemaUnreadable, SubjectVersion
 from tideline.registry.references import Document, Unresolvable, resolved
 from tideline.texts import told
@@ -74,7 +74,7 @@ class SchemaRegistry:
 
     def __init__(self, settings: RegistrySettings, answer_seconds: float = ANSWER_SECONDS) -> None:
         self._settings = settings
-        self._http = Http(settings, answer_seconds, _ACCEPT, trust(settings))
+        self._http = http_of(settings, answer_seconds, _ACCEPT)
 
     def __enter__(self) -> SchemaRegistry:
         return self
@@ -194,7 +194,8 @@ class SchemaRegistry:
                 settings, f"{settings.without_secrets(path)}: no address: {error}"
             ) from None
         if found.target is not None:
-            target = f"{path} is redirected to {found.target}, which is not followed"
+            told_target = settings.without_secrets(found.target)
+            target = f"{path} is redirected to {told_target}, which is not followed"
             raise _misused(settings, target)
         status = found.status
         try:
@@ -224,7 +225,22 @@ def _context(subject: str) -> tuple[str, ...]:
     return (f"subject={quote(subject, safe='')}",) if context_of(subject) else ()
 
 
-def trust(settings: RegistrySettings) -> ssl.SSLContext:
+def http_of(settings: RegistrySettings, seconds: float, accept: str) -> Http:
+    """A client of what a connection names.
+
+    Args:
+        seconds: How long an answer may take.
+        accept: Which kinds of answers.
+    """
+    headers = {"Accept": accept}
+    if settings.token is not None:
+        headers["Authorization"] = f"Bearer {settings.token}"
+    login = (settings.login, settings.password or "") if settings.login else None
+    by_proxy = not settings.tells_in_clear
+    return Http(settings.url, seconds, headers, _trust(settings), login, by_proxy=by_proxy)
+
+
+def _trust(settings: RegistrySettings) -> ssl.SSLContext:
     """What to trust, and the client's own certificate."""
     try:
         context = ssl.create_default_context(cafile=settings.ca)
@@ -263,10 +279,8 @@ def _by_error(settings: RegistrySettings, asked: str, error: httpx.HTTPError) ->
     what = f"{asked}: {type(error).__name__}: {settings.without_secrets(str(error))}"
     if isinstance(error, httpx.RemoteProtocolError) and "illegal status line" in str(error):
         return _refused(settings, "protocol", what)
-    beneath: BaseException | None = error
-    while beneath is not None and not isinstance(beneath, ssl.SSLError):
-        beneath = beneath.__cause__ or beneath.__context__
-    reason = (beneath.reason or "") if beneath is not None else ""
+    beneath = origin(error)
+    reason = (beneath.reason or "") if isinstance(beneath, ssl.SSLError) else ""
     if reason in _OTHER_PROTOCOL:
         return _refused(settings, "protocol", what)
     is_alert = "_ALERT_" in reason and "INTERNAL_ERROR" not in reason  # about this connection only

@@ -1,8 +1,7 @@
-"""One client for what answers over HTTP with a login of ours: registries, Unity Catalog.
+"""One client for what answers over HTTP with a login of ours: registries, Unity, token endpoints.
 
 An answer is bounded in size and in time, and comes as it is: a small one could unpack to any size.
-Redirects are not followed: they would carry login or token to another address. A proxy reads what
-is sent in clear: none is asked where that holds a secret.
+Redirects are not followed: they would carry login or token to another address.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from typing import Any
 
 import httpx
 
-from tideline.registry.connecting import RegistrySettings
 from tideline.waits import waiting
 
 
@@ -37,7 +35,7 @@ class Answer:
         status: Of HTTP.
         reason: In the words of the status line.
         body: Empty for a redirect.
-        target: Where a redirect leads; None for any other answer.
+        target: Where a redirect leads, without a query; None for any other answer.
     """
 
     status: int
@@ -46,46 +44,57 @@ class Answer:
     target: str | None = None
 
 
+def origin(error: BaseException) -> BaseException:
+    """What an error of the client comes from: one of the system's or of TLS, where there is any."""
+    while not isinstance(error, OSError) and (beneath := error.__cause__ or error.__context__):
+        error = beneath
+    return error
+
+
 class Http:
     """Asks one place; its connections are kept until `close`.
 
     Args:
-        settings: Where it is, and how to log in.
+        url: Where it is, without a slash at the end; no secret.
         seconds: How long an answer may take, from the request to its last byte.
-        accept: Which kinds of answers.
+        headers: Sent with each request.
         context: What to trust.
+        login: User and password of basic auth; None for none.
+        by_proxy: Whether the environment's proxy is asked; it reads what is sent in clear.
     """
 
     def __init__(
-        self, settings: RegistrySettings, seconds: float, accept: str, context: ssl.SSLContext
+        self,
+        url: str,
+        seconds: float,
+        headers: Mapping[str, str],
+        context: ssl.SSLContext,
+        login: tuple[str, str] | None = None,
+        *,
+        by_proxy: bool = False,
     ) -> None:
-        self._settings = settings
+        self._url = url
         self._seconds = seconds
-        headers = {"Accept": accept, "Accept-Encoding": "identity"}
-        if settings.token is not None:
-            headers["Authorization"] = f"Bearer {settings.token}"
         self._client = httpx.Client(
-            headers=headers,
-            auth=(settings.login, settings.password or "") if settings.login else None,
+            headers={**headers, "Accept-Encoding": "identity"},
+            auth=login,
             verify=context,
             timeout=seconds,
             follow_redirects=False,
-            trust_env=not settings.tells_in_clear,
+            trust_env=by_proxy,
         )
         self.close: Callable[[], None] = self._client.close
         self._is_late: threading.Event | None = None
         self._stream: Any = None
         """The connection that was opened last: it is kept, and the next request has it as well."""
 
-    def ask(
-        self, path: str, most_bytes: int, method: str = "GET", body: dict[str, Any] | None = None
-    ) -> Answer:
+    def ask(self, path: str, most_bytes: int, method: str = "GET", **body: Any) -> Answer:
         """What is answered to a request.
 
         Args:
-            path: Below the address of the settings.
+            path: Below the address, or the query behind it.
             most_bytes: Of the answer.
-            body: Sent as JSON; None for nothing.
+            body: As httpx takes it: `json`, or `data` for a form.
 
         Raises:
             httpx.HTTPError, httpx.InvalidURL: There is none.
@@ -97,8 +106,8 @@ class Http:
         end.daemon = True
         end.start()
         try:
-            with waiting(self._settings.url, self._seconds):
-                answer = self._answer(path, most_bytes, method, body)
+            with waiting(self._url, self._seconds):
+                answer = self._answer(path, most_bytes, method, **body)
         except httpx.TransportError:
             if not is_late.is_set():
                 raise
@@ -109,16 +118,14 @@ class Http:
             end.cancel()
         raise AnswerTooSlow(f"the answer takes more than {self._seconds:g} s")
 
-    def _answer(
-        self, path: str, most_bytes: int, method: str, body: dict[str, Any] | None
-    ) -> Answer:
-        found, url = bytearray(), f"{self._settings.url}{path}"
+    def _answer(self, path: str, most_bytes: int, method: str, **body: Any) -> Answer:
+        found, url = bytearray(), f"{self._url}{path}"
         seen = {"trace": self._note}
-        with self._client.stream(method, url, json=body, extensions=seen) as response:
+        with self._client.stream(method, url, extensions=seen, **body) as response:
             status, reason = response.status_code, response.reason_phrase
             if response.is_redirect:
                 target = response.headers.get("location", "nowhere").partition("?")[0]
-                return Answer(status, reason, b"", self._settings.without_secrets(target))
+                return Answer(status, reason, b"", target)
             for chunk in response.iter_raw():
                 found += chunk
                 if len(found) > most_bytes:
