@@ -310,12 +310,6 @@ MUTANTS = (
         f"{FETCHING}::test_who_comes_second_takes_what_the_first_has_fetched",
     ),
     Mutant(
-        "a folder ivy that is not Tideline's stays",
-        'cache.glob("resolved-tideline-*")',
-        'cache.glob("resolved-*")',
-        f"{FETCHING}::test_a_folder_of_that_name_that_is_not_ours_stays",
-    ),
-    Mutant(
         "a token is in no address and no argument",
         "self._variables[TOKEN] = token",
         "self._variables['SPARK_REMOTE'] = f'{url};token={token}'",

@@ -119,24 +119,6 @@ def test_who_comes_second_takes_what_the_first_has_fetched(place, ivy, monkeypat
     assert ivy.starts == [["one", "two"]]
 
 
-def test_what_ivy_has_kept_for_earlier_versions_goes(place):
-    """It has every jar once more."""
-    kept = place.parent / "ivy"
-    kept.mkdir(parents=True)
-    (kept / "resolved-tideline-spark-working@host.xml").touch()
-    jars.fetch(FIRST)
-    assert not kept.exists()
-
-
-def test_a_folder_of_that_name_that_is_not_ours_stays(place):
-    """TIDELINE_CACHE may name a folder that holds something else, too."""
-    other = place.parent / "ivy"
-    other.mkdir(parents=True)
-    (other / "resolved-theirs.xml").touch()
-    jars.fetch(FIRST)
-    assert [file.name for file in other.iterdir()] == ["resolved-theirs.xml"]
-
-
 def test_what_is_asked_for_has_to_be_pinned(place, monkeypatch):
     """Otherwise the jars of the version before would come, under the new version's name."""
     sets = {FIRST: ((("org.a", "one", "2"),), ())}

@@ -349,13 +349,6 @@ def _fetch(names: Sequence[str]) -> None:
             verified(ready / name, name)
         for name in names:
             shutil.move(ready / name, _folder(name))
-    _drop_copies(cache_folder() / "ivy")
-
-
-def _drop_copies(cache: Path) -> None:
-    """Remove what earlier versions let Ivy keep: every jar once more."""
-    if any(cache.glob("resolved-tideline-*")):  # it is Ivy's, and ours
-        shutil.rmtree(cache, ignore_errors=True)
 
 
 def retrieve(
