@@ -214,8 +214,8 @@ MUTANTS = (
     ),
     Mutant(
         "no key of a stream file may look like a secret",
-        "if may_hold_secret(key.value):",
-        "if False:",
+        "if is_secret := may_hold_secret(key.value):",
+        "if is_secret := False:",
         "tests/unit/test_misplaced_secrets.py",
     ),
     Mutant(

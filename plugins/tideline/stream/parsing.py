@@ -203,28 +203,25 @@ def parse(text: str, file: str) -> Parsed:
     try:
         _check_structure(text, loader)
         node = yaml.compose(text, Loader=loader)
-        lines = dict(_lines_by_key(node))
-        twice = list(_keys_given_twice(node))
-        data = yaml.load(text, Loader=loader)  # noqa: S506 - a safe loader either way
+        found = list(_walked(node))
+        data = None if node is None else loader("").construct_document(node)
     except Exception as error:  # whatever it is: other files, and who looks for them, go on
         position = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or str(error)
         line = position.line + 1 if position is not None else 1
         raise refused([of_file(file, "invalid YAML", problem, line)]) from error
-    misplaced = [
-        Problem(file, line, _dotted(where) or "(file)", "a text that is not shown", _ELSEWHERE)
-        for where, line in _secrets(node)
-    ]
-    if misplaced:
+
+    def told(kind: str, *what: str) -> list[Problem]:
+        named = [(_dotted(at) or "(file)", line) for said, at, line in found if said == kind]
+        return [Problem(file, line, key, *what) for key, line in named]
+
+    if misplaced := told("secret", "a text that is not shown", _ELSEWHERE):
         raise refused(misplaced)
     if not isinstance(data, dict):
         what = f"a {type(data).__name__}"
         raise refused([of_file(file, what, "a mapping with stream, kafka, ...")])
-    problems = [
-        Problem(file, line, _dotted(where), "the key twice", "each key is allowed once")
-        for where, line in twice
-    ]
-    return Parsed(file, data, lines, tuple(problems))
+    twice = told("twice", "the key twice", "each key is allowed once")
+    return Parsed(file, data, {at: line for kind, at, line in found if kind == "key"}, tuple(twice))
 
 
 def _check_structure(text: str, loader: Any) -> None:
@@ -270,43 +267,27 @@ def _marked(problem: str, what: Any) -> yaml.MarkedYAMLError:
     return yaml.MarkedYAMLError(problem=problem, problem_mark=what.start_mark)
 
 
-def _lines_by_key(node: yaml.Node | None, at: Location = ()) -> Iterator[tuple[Location, int]]:
-    if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            if not isinstance(key, yaml.ScalarNode):
-                raise _marked("a key has to be a word", key)
-            where = (*at, key.value)
-            yield where, key.start_mark.line + 1
-            yield from _lines_by_key(value, where)
-    elif isinstance(node, yaml.SequenceNode):
-        for index, value in enumerate(node.value):
-            yield (*at, index), value.start_mark.line + 1
-            yield from _lines_by_key(value, (*at, index))
-
-
-def _keys_given_twice(node: yaml.Node | None, at: Location = ()) -> Iterator[tuple[Location, int]]:
+def _walked(node: yaml.Node | None, at: Location = ()) -> Iterator[tuple[str, Location, int]]:
+    """Each `key` and item with its line; which ones stand `twice`, which may hold a `secret`."""
     if isinstance(node, yaml.MappingNode):
         seen: set[str] = set()
         for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise _marked("a key has to be a word", key)
+            where, line = (*at, key.value), key.start_mark.line + 1
+            yield "key", where, line
             if key.value in seen:
-                yield (*at, key.value), key.start_mark.line + 1
+                yield "twice", where, line
             seen.add(key.value)
-            yield from _keys_given_twice(value, (*at, key.value))
-
-
-def _secrets(node: yaml.Node | None, at: Location = ()) -> Iterator[tuple[Location, int]]:
-    """Where a key or a value is, or holds, what may be a secret."""
-    if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            if may_hold_secret(key.value):
-                yield at, key.start_mark.line + 1
-            else:
-                yield from _secrets(value, (*at, key.value))
+            if is_secret := may_hold_secret(key.value):
+                yield "secret", at, line
+            yield from (f for f in _walked(value, where) if not is_secret or f[0] != "secret")
     elif isinstance(node, yaml.SequenceNode):
         for index, value in enumerate(node.value):
-            yield from _secrets(value, (*at, index))
+            yield "key", (*at, index), value.start_mark.line + 1
+            yield from (f for f in _walked(value, (*at, index)) if f[0] != "twice")
     elif isinstance(node, yaml.ScalarNode) and may_hold_secret(node.value):
-        yield at, node.start_mark.line + 1
+        yield "secret", at, node.start_mark.line + 1
 
 
 def _allowed(root: type[BaseModel], error: Any, location: Location) -> str:
