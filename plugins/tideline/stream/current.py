@@ -9,9 +9,12 @@ from pydantic import Field, field_validator
 from tideline.model.decoding import OF_ENVELOPE, without_case
 from tideline.stream.decoding import Decode
 from tideline.stream.schedules import refused_schedule
-from tideline.stream.settings import Address, Section, given_twice
+from tideline.stream.settings import Address, Section, each_once
 
 Column = Annotated[str, Field(min_length=1, max_length=200)]
+_EACH_ONCE = each_once("each column once; {0} is named twice", without_case)
+"""Whatever their case: Delta and Spark take `a` and `A` for one column."""
+_Sequence = Annotated[list[Column], Field(min_length=1, max_length=5), _EACH_ONCE]
 
 
 class CurrentTable(Section):
@@ -64,17 +67,14 @@ class Current(Section):
         " fixed when the table is created.",
     )
     table: CurrentTable = Field(default_factory=CurrentTable)
-    key: list[Column] | None = Field(
+    key: Annotated[list[Column], Field(min_length=1), _EACH_ONCE] | None = Field(
         None,
-        min_length=1,
         description="Columns of the typed table that make a key, fixed when the table is created."
         " Default: those of the decoded key.",
     )
     deletes: DeleteRules = DeleteRules()
-    sequence_by: list[Column] | None = Field(
+    sequence_by: _Sequence | None = Field(
         None,
-        min_length=1,
-        max_length=5,
         description="Columns of the typed table that order the changes of a key, the first one"
         " first, before their offsets do; fixed when the table is created. Default: none, and a key"
         " whose changes are in two partitions halts the fold.",
@@ -91,14 +91,6 @@ class Current(Section):
         description="Whether rows of deleted keys stay. Otherwise they are removed once they are"
         " more than a tenth of the rows; an earlier change that arrives later rebuilds the table.",
     )
-
-    @field_validator("key", "sequence_by")
-    @classmethod
-    def _each_once(cls, value: list[str] | None) -> list[str] | None:
-        # whatever their case: Delta and Spark take `a` and `A` for one column
-        if value is not None and (twice := given_twice(map(without_case, value))):
-            raise ValueError(f"each column once; {twice[0]} is named twice")
-        return value
 
     @field_validator("every", mode="before")
     @classmethod

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, date, datetime
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -35,7 +36,14 @@ from tideline.model.decoding import (
     context_of,
     without_case,
 )
-from tideline.stream.settings import TEN_YEARS, Address, ConnectionId, Section, given_twice
+from tideline.stream.settings import (
+    TEN_YEARS,
+    Address,
+    ConnectionId,
+    Section,
+    each_once,
+    given_twice,
+)
 
 Format = Literal[
     "avro",
@@ -103,7 +111,7 @@ def _listed(fields: list[str | ListedField] | None) -> tuple[ListedField, ...]:
     return tuple(f if isinstance(f, ListedField) else ListedField(field=f) for f in fields or ())
 
 
-def _fields_once(value: list[str | ListedField] | None) -> list[str | ListedField] | None:
+def _fields_once(value: list[str | ListedField]) -> list[str | ListedField]:
     listed = _listed(value)
     for what, names in (
         ("field", [f.field for f in listed]),
@@ -112,6 +120,9 @@ def _fields_once(value: list[str | ListedField] | None) -> list[str | ListedFiel
         if twice := given_twice(names):
             raise ValueError(f"each {what} once; {twice[0]} is named twice")
     return value
+
+
+FieldItems = Annotated[list[FieldItem], Field(min_length=1), AfterValidator(_fields_once)]
 
 
 class Expect(Section):
@@ -136,13 +147,9 @@ class Expect(Section):
 _MOST_RULES = 50
 
 
-def _names_once(rules: list[Expect]) -> list[Expect]:
-    if twice := given_twice([rule.name for rule in rules]):
-        raise ValueError(f"each name once; {twice[0]} is named twice")
-    return rules
-
-
-Expectations = Annotated[list[Expect], AfterValidator(_names_once)]
+Expectations = Annotated[
+    list[Expect], each_once("each name once; {0} is named twice", attrgetter("name"))
+]
 TypeName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
 Pattern = Annotated[str, Field(min_length=1, max_length=500)]
 _MOST_TYPES = 100
@@ -162,8 +169,8 @@ class EventType(Section):
         description="Full name of its records: Avro's record, Protobuf's message, the title of a"
         " JSON Schema; * stands for any text.",
     )
-    fields: list[FieldItem] | None = Field(
-        None, min_length=1, description="The fields that become columns; every field without it."
+    fields: FieldItems | None = Field(
+        None, description="The fields that become columns; every field without it."
     )
     expect: Expectations = Field(
         default_factory=list,
@@ -184,13 +191,13 @@ class EventType(Section):
             raise ValueError(f"{', '.join(_NO_TYPES)} are called so: tables of other kinds")
         return value
 
-    @field_validator("fields")
-    @classmethod
-    def _each_once(cls, value: list[str | ListedField] | None) -> list[str | ListedField] | None:
-        return _fields_once(value)
-
 
 _NO_TYPES = ("raw", "decoded", "quarantine", "current")
+EventTypes = Annotated[
+    list[EventType],
+    Field(min_length=1, max_length=_MOST_TYPES),
+    each_once("each type once; {0} is named twice", attrgetter("type")),
+]
 
 
 class Part(Section):
@@ -243,19 +250,17 @@ class Part(Section):
         " unavailable_columns names the column."
         f" Default with an envelope: {PLACEHOLDER}; without one, no text is taken for it.",
     )
-    null_values: list[NullValue] = Field(
+    null_values: Annotated[list[NullValue], each_once("each word once")] = Field(
         default_factory=list,
         description="Only for values: which bytes count as no value, as a tombstone's do. empty: no"
         ' bytes. json_null: the text null. connect_null: {"schema": null, "payload": null}. A null'
         " that a schema allows is one anyway.",
     )
-    fields: list[FieldItem] | None = Field(
-        None, min_length=1, description="The fields that become columns; every field without it."
+    fields: FieldItems | None = Field(
+        None, description="The fields that become columns; every field without it."
     )
-    types: list[EventType] | None = Field(
+    types: EventTypes | None = Field(
         None,
-        min_length=1,
-        max_length=_MOST_TYPES,
         description="Only for values: the event types of a topic that has several, each with a"
         " typed table. The schema's id says which one a record is of; records of no type go into"
         " quarantine, error_class other_type.",
@@ -271,25 +276,6 @@ class Part(Section):
         if not path.is_file():
             raise ValueError(f"no such file: {path}")
         return str(path)
-
-    @field_validator("null_values")
-    @classmethod
-    def _named_once(cls, value: list[NullValue]) -> list[NullValue]:
-        if given_twice(value):
-            raise ValueError("each word once")
-        return value
-
-    @field_validator("fields")
-    @classmethod
-    def _each_once(cls, value: list[str | ListedField] | None) -> list[str | ListedField] | None:
-        return _fields_once(value)
-
-    @field_validator("types")
-    @classmethod
-    def _types_once(cls, value: list[EventType] | None) -> list[EventType] | None:
-        if twice := given_twice([one.type for one in value or ()]):
-            raise ValueError(f"each type once; {twice[0]} is named twice")
-        return value
 
     @property
     def listed(self) -> tuple[ListedField, ...]:
@@ -373,6 +359,13 @@ def _safe_template(value: str) -> str:
     return value
 
 
+def _known_columns(value: list[str]) -> list[str]:
+    allowed = ("event_date", "topic_id", "generation", "topic", "partition")
+    if not set(value).issubset(allowed):
+        raise ValueError(f"allowed: {', '.join(allowed)}")
+    return value
+
+
 class DecodedTable(Section):
     """Where the typed rows go."""
 
@@ -382,31 +375,18 @@ class DecodedTable(Section):
         " table. Default: <table.uri>_decoded. With value.types {type} stands for the type's name,"
         " and the default is <table.uri>_{type}",
     )
-    partition_by: list[ColumnName] = Field(
+    partition_by: Annotated[
+        list[ColumnName], AfterValidator(_known_columns), each_once("each column once")
+    ] = Field(
         default_factory=list,
         description="Partition columns, in order: event_date, topic_id, generation, topic,"
         " partition.",
     )
-    own_columns: list[OwnColumn] = Field(
+    own_columns: Annotated[list[OwnColumn], each_once("each column once")] = Field(
         list(KEPT_BY_DEFAULT),
         description="Columns of the table's own that it gets beside the coordinates. Default with"
         f" value.envelope: also {', '.join(OF_ENVELOPE)}.",
     )
-
-    @field_validator("partition_by")
-    @classmethod
-    def _known_columns(cls, value: list[str]) -> list[str]:
-        allowed = ("event_date", "topic_id", "generation", "topic", "partition")
-        if not set(value).issubset(allowed):
-            raise ValueError(f"allowed: {', '.join(allowed)}")
-        return value
-
-    @field_validator("partition_by", "own_columns")
-    @classmethod
-    def _each_once(cls, value: list[str]) -> list[str]:
-        if given_twice(value):
-            raise ValueError("each column once")
-        return value
 
 
 class Quarantine(Section):

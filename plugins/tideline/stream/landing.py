@@ -11,7 +11,6 @@ from pydantic import model_validator as whole
 
 from tideline.model.request import in_utc
 from tideline.model.verdicts import POLICIES, VERDICTS, FindingClass
-from tideline.model.wording import first_few
 from tideline.stream.settings import (
     LARGEST_OFFSET,
     LARGEST_PARTITION,
@@ -19,7 +18,7 @@ from tideline.stream.settings import (
     Address,
     ConnectionId,
     Section,
-    given_twice,
+    each_once,
 )
 
 IsolationLevel = Literal["read_committed", "read_uncommitted"]
@@ -48,13 +47,7 @@ def _compiling(value: str) -> str:
     return value
 
 
-def _each_once(value: list[str]) -> list[str]:
-    if twice := given_twice(value):
-        raise ValueError(f"named twice: {first_few(twice)}")
-    return value
-
-
-TopicNames = Annotated[list[TopicName], AfterValidator(_each_once)]
+TopicNames = Annotated[list[TopicName], each_once("named twice: {1}")]
 TopicPattern = Annotated[str, AfterValidator(_compiling)]
 """Of `re`; a topic's whole name has to match."""
 

@@ -7,14 +7,15 @@ what starts runs beside its schedule.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import date
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from tideline.model.addresses import safe_uri
 from tideline.model.maintenance import TableRole
+from tideline.model.wording import first_few
 
 TEN_YEARS = 315_360_000
 """Seconds; the most that any setting takes."""
@@ -33,6 +34,21 @@ class Section(BaseModel):
 def given_twice(values: Iterable[str]) -> list[str]:
     """What stands more than once among values, sorted."""
     return sorted(value for value, times in Counter(values).items() if times > 1)
+
+
+def each_once(told: str, name: Callable[[Any], str] = str) -> AfterValidator:
+    """A check that no two values of a list have one name.
+
+    Args:
+        told: What is allowed; `{0}` stands for the first name that stands twice, `{1}` for some.
+    """
+
+    def checked(values: list[Any]) -> list[Any]:
+        if twice := given_twice(map(name, values)):
+            raise ValueError(told.format(twice[0], first_few(twice)))
+        return values
+
+    return AfterValidator(checked)
 
 
 Address = Annotated[str, AfterValidator(safe_uri)]
