@@ -618,15 +618,13 @@ class Decode(Section):
 
     def beside(self, raw: str) -> Decode:
         """The same with an address for each table that got none, beside that of the raw table."""
-        table, quarantine = self.table, self.quarantine
-        of_table = TYPE if self.types else "decoded"
         raw = raw.rstrip("/")
+        table = self.table.uri or f"{raw}_{TYPE if self.types else 'decoded'}"
+        quarantine = self.quarantine.uri or f"{raw}_quarantine"
         return self.model_copy(
             update={
-                "table": table.model_copy(update={"uri": table.uri or f"{raw}_{of_table}"}),
-                "quarantine": quarantine.model_copy(
-                    update={"uri": quarantine.uri or f"{raw}_quarantine"}
-                ),
+                "table": self.table.model_copy(update={"uri": table}),
+                "quarantine": self.quarantine.model_copy(update={"uri": quarantine}),
             }
         )
 

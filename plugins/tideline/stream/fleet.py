@@ -216,7 +216,8 @@ def meetings(streams: Mapping[str, Stream]) -> list[Meeting]:
         ]
     # A folder that holds others stands right before them, once folders are sorted.
     holding: tuple[tuple[str, ...], str, str] | None = None
-    for folders, topic, uri in sorted(_folders(streams)):
+    places = [(t, uri) for t, stream in streams.items() for uri in stream.addresses.values()]
+    for folders, topic, uri in sorted((folders_of(uri), topic, uri) for topic, uri in places):
         if holding is not None and folders[: len(holding[0])] == holding[0]:
             if topic != holding[1]:  # what one stream says of itself is checked there
                 text = uri if uri == holding[2] else f"{uri} lies inside {holding[2]}"
@@ -230,14 +231,6 @@ def _names(streams: Mapping[str, Stream]) -> Iterable[tuple[str, str]]:
     for topic, stream in streams.items():
         if stream.catalog is not None:
             yield from ((stream.catalog.name_of(role), topic) for role in tables_of(stream))
-
-
-def _folders(streams: Mapping[str, Stream]) -> Iterable[tuple[tuple[str, ...], str, str]]:
-    for topic, stream in streams.items():
-        uris = list(tables_of(stream).values())
-        if stream.ledger == "delta":
-            uris.append(stream.ledger_location.address)
-        yield from ((folders_of(uri), topic, uri) for uri in uris)
 
 
 if __name__ == "__main__":

@@ -111,20 +111,12 @@ class Stream(Section):
             raise ValueError("not a time zone of the IANA database, for example Europe/Berlin")
         return value
 
-    @field_validator("decode")
+    @field_validator("decode", "current")
     @classmethod
     def _tables_beside_the_raw_one(
-        cls, value: Decode | None, info: ValidationInfo
-    ) -> Decode | None:
+        cls, value: Decode | Current | None, info: ValidationInfo
+    ) -> Decode | Current | None:
         raw = info.data.get("table")  # absent where it is refused, and so the whole file
-        return value if value is None or raw is None else value.beside(raw.uri)
-
-    @field_validator("current")
-    @classmethod
-    def _table_beside_the_raw_one(
-        cls, value: Current | None, info: ValidationInfo
-    ) -> Current | None:
-        raw = info.data.get("table")
         return value if value is None or raw is None else value.beside(raw.uri)
 
     @whole(mode="after")
@@ -153,37 +145,16 @@ class Stream(Section):
         return self
 
     @whole(mode="after")
-    def _table_is_not_ledger(self) -> Stream:
-        if self.ledger != "delta":
-            return self
-        if one_inside_the_other(self.table.uri, str(self.ledger_location)):
-            raise PydanticCustomError(
-                "ledger_uri", "neither ledger nor table may lie inside the other"
-            )
-        return self
-
-    @whole(mode="after")
     def _tables_apart(self) -> Stream:
-        if self.decode is None:
-            return self
-        places = {
-            "table.uri": self.table.uri,
-            "ledger_uri": str(self.ledger_location),
-            **{
-                f"decode.table.uri of {name}" if name else "decode.table.uri": uri
-                for name, uri in self.decode.addresses.items()
-            },
-            "decode.quarantine.uri": self.decode.quarantine.uri,
-        }
-        if self.current is not None:
-            places["current.table.uri"] = self.current.table.uri
-        for (one, uri), (other, beside) in combinations(places.items(), 2):
-            # the raw table and the ledger were held against each other above
-            if other != "ledger_uri" and one_inside_the_other(uri, beside):
+        for (one, uri), (other, beside) in combinations(self.addresses.items(), 2):
+            if one_inside_the_other(uri, beside):
+                is_ledger = other == "ledger_uri"  # which the raw table alone stands before
                 raise PydanticCustomError(
                     other.partition(".")[0],
                     "neither {one} nor {other} may lie inside the other",
-                    {"one": one, "other": other},
+                    {"one": "ledger", "other": "table"}
+                    if is_ledger
+                    else {"one": one, "other": other},
                 )
         return self
 
@@ -236,16 +207,23 @@ class Stream(Section):
         return self
 
     @property
+    def addresses(self) -> dict[str, str]:
+        """Address of each table, the ledger's among them, by its key in the file."""
+        found = {"table.uri": self.table.uri}
+        if self.ledger == "delta":
+            found["ledger_uri"] = self.ledger_location.address
+        if self.decode is not None:
+            for name, uri in self.decode.addresses.items():
+                found[f"decode.table.uri of {name}" if name else "decode.table.uri"] = uri
+            found["decode.quarantine.uri"] = self.decode.quarantine.uri
+        if self.current is not None:
+            found["current.table.uri"] = self.current.table.uri
+        return found
+
+    @property
     def store_addresses(self) -> tuple[str, ...]:
         """The addresses of this stream that lie in an object store."""
-        addresses = [self.table.uri]
-        if self.ledger == "delta":
-            addresses.append(self.ledger_location.address)
-        if self.decode is not None:
-            addresses += [*self.decode.addresses.values(), self.decode.quarantine.uri]
-        if self.current is not None:
-            addresses.append(self.current.table.uri)
-        return tuple(uri for uri in addresses if is_in_object_store(uri))
+        return tuple(filter(is_in_object_store, self.addresses.values()))
 
     @property
     def source(self) -> Decode:
