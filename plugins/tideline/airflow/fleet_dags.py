@@ -51,7 +51,7 @@ from tideline.fleet.batch import Batch, StreamRun, shard_of, summary
 from tideline.fleet.discovery import discover
 from tideline.model.incident import with_entries
 from tideline.model.wording import first_few, how_many
-from tideline.stream.contents import FileContents
+from tideline.stream.contents import FleetContents
 from tideline.stream.files import read_fleet
 from tideline.stream.stream import Stream
 from tideline.wiring import open_ledger
@@ -69,7 +69,7 @@ _TOLD = "landed"
 """What a shard that fails leaves for `TELL`: streams that its run has landed all the same."""
 
 
-def build_fleet_dag(contents: FileContents, path: Path, folder: str | Path | None = None) -> DAG:
+def build_fleet_dag(contents: FleetContents, path: Path, folder: str | Path | None = None) -> DAG:
     """The Dag of a fleet.
 
     Args:
@@ -78,8 +78,6 @@ def build_fleet_dag(contents: FileContents, path: Path, folder: str | Path | Non
         folder: Of the stream files, for the watch of lags.
     """
     fleet, template = contents.fleet, contents.template
-    assert fleet is not None
-    assert template is not None
     if fleet.shards is not None:
         schedule = schedule_of(template, fleet.fleet, folder)
     else:
@@ -105,9 +103,8 @@ def build_fleet_dag(contents: FileContents, path: Path, folder: str | Path | Non
     return dag
 
 
-def _documentation(contents: FileContents, path: Path) -> str:
+def _documentation(contents: FleetContents, path: Path) -> str:
     fleet = contents.fleet
-    assert fleet is not None
     topics = f"{how_many(len(contents.topics), 'topic')}: {first_few(contents.topics, 50)}"
     if not contents.is_discovered:
         topics = "No topics yet: the first run looks for them"
@@ -161,7 +158,7 @@ class ShardOperator(BaseOperator):
         self.file = file
         self.shard = shard
 
-    def streams_of(self, contents: FileContents, context: Any) -> dict[str, Stream]:
+    def streams_of(self, contents: FleetContents, context: Any) -> dict[str, Stream]:
         """The streams of this shard, by name.
 
         How many shards there are only the run says: Airflow has made its tasks of the Dag that was
@@ -192,13 +189,11 @@ class LandShard(ShardOperator):
         dag_run, task = context["dag_run"], context["ti"]
         with translated_errors():
             contents = read_fleet(self.file)
-            fleet = contents.fleet
-            assert fleet is not None
             request = replace(request_of(dag_run, [*window_form()]), by=acting_user(dag_run))
         self._batch = Batch(
             dag_run.run_id,
             request,
-            threads=fleet.threads,
+            threads=contents.fleet.threads,
             only_left=task.try_number > 1 or task.get_first_reschedule_date(context) is not None,
             tell=publish_run,
         )

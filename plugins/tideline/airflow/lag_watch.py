@@ -41,7 +41,7 @@ from tideline.rules.lag import (
     reason,
 )
 from tideline.rules.reset_detection import blocked_by
-from tideline.stream.contents import FileContents, known_topics, with_topics
+from tideline.stream.contents import FleetContents, known_topics, with_topics
 from tideline.stream.files import StreamFile, taken_names
 from tideline.stream.folder import StreamsFolder
 from tideline.stream.stream import Stream
@@ -76,7 +76,7 @@ class LagWatch:
         """Where the head of a stream with unread records stands, and since when, by our clock."""
         # Other triggers of this process share asyncio's own executor, of few threads.
         self._executor = ThreadPoolExecutor(_MOST_CLUSTERS, "tideline-lag")
-        self._finding: dict[str, list[FileContents]] = {}
+        self._finding: dict[str, list[FleetContents]] = {}
         """Fleets by connection: topics that are in no list yet are taken up by a run of them."""
         self._next: dict[str, float] = {}
         self._errors: Counter[str] = Counter()
@@ -120,11 +120,11 @@ class LagWatch:
         for file in streams:
             if file.stream.trigger is not None and self._members[file.dag_id] > 0:
                 found[file.stream.kafka.connection].append(file)
-        finding: dict[str, list[FileContents]] = defaultdict(list)
+        finding: dict[str, list[FleetContents]] = defaultdict(list)
         for contents in files.values():
-            fleet, template = contents.fleet, contents.template
-            if fleet is None or template is None:
+            if not isinstance(contents, FleetContents):
                 continue
+            fleet, template = contents.fleet, contents.template
             is_watched = template.trigger is not None and self._members[fleet.fleet] > 0
             if is_watched and fleet.shards is not None and fleet.topic_pattern is not None:
                 finding[template.kafka.connection].append(contents)
@@ -134,7 +134,7 @@ class LagWatch:
     def look(self, connection: str, files: Iterable[StreamFile]) -> Due:
         """Ask one cluster, and the ledgers of streams that seem to be behind; it never raises."""
         files, fleets = list(files), self._finding.get(connection, ())
-        streams = [*(f.stream for f in files), *(f.template for f in fleets if f.template)]
+        streams = [*(f.stream for f in files), *(f.template for f in fleets)]
         polls = [s.trigger.poll_seconds for s in streams if s.trigger is not None]
         if not polls:  # nobody asks any more
             return {}
@@ -172,12 +172,11 @@ class LagWatch:
         return due
 
     def _new(
-        self, connection: str, fleets: Iterable[FileContents], there: dict[str, str]
+        self, connection: str, fleets: Iterable[FleetContents], there: dict[str, str]
     ) -> Iterable[StreamFile]:
         """Streams of topics that no run of their fleet has found yet, as it will have them."""
         for contents in fleets:
             fleet, path = contents.fleet, contents.parsed.file
-            assert fleet is not None
             found = {name: topic_id for name, topic_id in there.items() if fleet.means(name)}
             if not found.keys() - {*contents.topics}:
                 continue
@@ -186,13 +185,13 @@ class LagWatch:
                 taken = {t.name for t in known.topics} if known is not None else set()
                 listed = seen_again(known, fleet.fleet, found, datetime.now(UTC))
                 more = with_topics(contents, listed)
-                others = taken_names(more, Path(path), *self._folder.files())
+                others = taken_names(more, *self._folder.files())
             except Exception as error:
                 self._failed(connection, error, fleet.fleet)
                 continue
             if len(found) > fleet.max_topics:
                 continue  # a look takes none of them up, and says why
-            for topic, stream in zip(more.topics, more.streams, strict=True):
+            for topic, stream in more.by_topic.items():
                 if topic not in taken and topic not in others:
                     yield StreamFile(stream, Path(path), fleet)
 

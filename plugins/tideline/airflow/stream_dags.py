@@ -42,7 +42,7 @@ from tideline.airflow.operators import (
 )
 from tideline.errors import StreamFileError
 from tideline.model.wording import first_few
-from tideline.stream.contents import FileContents
+from tideline.stream.contents import FileContents, FleetContents
 from tideline.stream.files import (
     Rank,
     by_name,
@@ -107,17 +107,18 @@ def _all_dags(folder: str | Path | None) -> list[DAG]:
     for path, contents in sorted(files.items(), key=_is_named_otherwise):
         if contents.problems:
             problems.append((f"{path.stem}.refused", "\n".join(map(str, contents.problems))))
-        fleet = contents.fleet
-        if fleet is not None and fleet.fleet in dags:
+        if not isinstance(contents, FleetContents):
+            continue
+        fleet = contents.fleet.fleet
+        if fleet in dags:
             what = (
-                f"{path}: fleet {fleet.fleet}: a stream has that name, or a fleet of another file;"
+                f"{path}: fleet {fleet}: a stream has that name, or a fleet of another file;"
                 " give the fleet another one"
             )
             problems.append((path.stem, what))
-        elif fleet is not None:
-            problems += _added(
-                dags, fleet.fleet, path, partial(build_fleet_dag, contents, path, folder)
-            )
+        else:
+            build = partial(build_fleet_dag, contents, path, folder)
+            problems += _added(dags, fleet, path, build)
     problems += [(f"{path.stem}.refused", first_few(w, 20, "\n")) for path, w in doubled.items()]
     for name, problem in problems:
         dag = _refused(name, problem, dags)

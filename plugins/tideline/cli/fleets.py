@@ -26,7 +26,6 @@ def discover_topics(options: argparse.Namespace, output: Output) -> int:
     found = discover(options.file, is_list_new=options.new_list)
     contents = read_fleet(options.file)
     fleet = contents.fleet
-    assert fleet is not None
     if found is None:
         raise BadInput(
             f"{options.file}: topics: the fleet file names them; `tideline validate` checks it"
@@ -61,7 +60,6 @@ def run_fleet(options: argparse.Namespace, request: RunRequest, output: Output) 
         not_found = error
     contents = read_fleet(options.file)
     fleet = contents.fleet
-    assert fleet is not None
     if not_found is not None and not contents.is_discovered:
         raise not_found
     problems = [*map(str, contents.problems), *refused]

@@ -15,16 +15,9 @@ from tideline.kafka.settings import SHORT_PATIENCE
 from tideline.landing.context import RunContext
 from tideline.model.request import RunRequest
 from tideline.model.wording import shown
-from tideline.stream.contents import FileContents
+from tideline.stream.contents import FileContents, FleetContents
 from tideline.stream.edits import WHEN, Edit, edits, fleet_edits
-from tideline.stream.files import (
-    contents_beside,
-    contents_in,
-    files_in,
-    read_file,
-    stream_of,
-    streams_in,
-)
+from tideline.stream.files import contents_beside, contents_in, files_in, read_file, stream_of
 from tideline.stream.parsing import Problem
 from tideline.stream.stream import Stream
 from tideline.wiring import Clusters, open_run
@@ -57,14 +50,16 @@ def validate(options: argparse.Namespace, output: Output) -> int:
             found = list(contents.problems)
             if contents.fleet is not None and not contents.is_discovered:
                 fleets[contents.fleet.fleet] = file
-            for stream in streams_in(file):  # a topic may have left its fleet for a file beside it
+            for stream in contents_in(
+                file
+            ).streams:  # a topic may have left its fleet for a file beside it
                 if stream.stream in names:
                     first = names[stream.stream]
                     told = f"{first} has that name already"
                     found.append(Problem(file, 1, "stream", repr(stream.stream), told))
                 names.setdefault(stream.stream, file)
                 found += asked.problems(contents, stream)
-            if contents.template is not None and not contents.streams:
+            if isinstance(contents, FleetContents) and not contents.streams:
                 found += asked.of_template(contents)
             problems += map(asdict, found)
             messages += map(str, found)
@@ -127,9 +122,8 @@ class _Asked:
         for wrong in self._online(stream) if self._is_online else self._offline(stream):
             yield contents.problem(stream, *wrong)
 
-    def of_template(self, contents: FileContents) -> Iterator[Problem]:
+    def of_template(self, contents: FleetContents) -> Iterator[Problem]:
         """What is wrong with the streams of a fleet that has none yet."""
-        assert contents.template is not None
         for key, value, allowed in self._offline(contents.template):
             yield contents.parsed.problem(f"stream.{key}", repr(value), allowed)
 

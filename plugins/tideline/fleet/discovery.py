@@ -16,7 +16,7 @@ from tideline.landing.context import now
 from tideline.model.fleet import TopicList, seen_again
 from tideline.model.wording import first_few, how_many
 from tideline.stream.contents import (
-    FileContents,
+    FleetContents,
     keep_topics,
     known_topics,
     topics_file,
@@ -66,12 +66,12 @@ def discover(file: str | Path, *, is_list_new: bool = False) -> Discovery | None
             is kept then; or the list cannot be written.
     """
     contents = read_file(file)
-    fleet, template = contents.fleet, contents.template
-    if fleet is None or template is None:
+    if not isinstance(contents, FleetContents):
         raise BadInput(f"{file}: a stream file, which names its topics; a fleet has a key `fleet`")
+    fleet = contents.fleet
     if fleet.topic_pattern is None:
         return None
-    found = _found(fleet, fleet.topic_pattern, template.kafka.connection)
+    found = _found(fleet, fleet.topic_pattern, contents.template.kafka.connection)
     known = known_topics(fleet, file)
     if len(found) > fleet.max_topics:
         raise BadInput(
@@ -83,7 +83,7 @@ def discover(file: str | Path, *, is_list_new: bool = False) -> Discovery | None
     if known is None and not is_list_new:
         _refuse_lost(contents, found)
     before = set() if known is None else {topic.name for topic in known.topics}
-    taken = names_taken_beside(with_topics(contents, topics), Path(file))
+    taken = names_taken_beside(with_topics(contents, topics))
     refused = {n: str(why) for n, why in taken.items() if why is not None and n not in before}
     if unsure := refused_fleets_beside(Path(file)):
         files = first_few((path.name for path in unsure), 3)
@@ -95,7 +95,7 @@ def discover(file: str | Path, *, is_list_new: bool = False) -> Discovery | None
     return replace(_changes(known, topics), refused=tuple(refused.values()))
 
 
-def _refuse_lost(contents: FileContents, found: Mapping[str, str]) -> None:
+def _refuse_lost(contents: FleetContents, found: Mapping[str, str]) -> None:
     """Refuse a first list where streams have run before: the list before it is lost.
 
     Also streams of topics that are gone by now: their ledgers are asked for by name.
@@ -104,13 +104,11 @@ def _refuse_lost(contents: FileContents, found: Mapping[str, str]) -> None:
         BadInput: It is so.
     """
     fleet, file = contents.fleet, contents.parsed.file
-    assert fleet is not None
     gone = dict.fromkeys((*_named_beside(contents), *fleet.names, *fleet.overrides), "")
     topics = seen_again(None, fleet.fleet, {**gone, **found}, now())
     expected = with_topics(contents, topics)
-    taken = names_taken_beside(expected, Path(file))  # these ledgers are of other files' streams
-    named = zip(expected.topics, expected.streams, strict=True)
-    streams = [stream for topic, stream in named if taken.get(topic) is None]
+    taken = names_taken_beside(expected)  # these ledgers are of other files' streams
+    streams = [stream for topic, stream in expected.by_topic.items() if taken.get(topic) is None]
     ran = next((s.stream for s in streams if open_ledger(s).read().version >= 0), None)
     if ran is not None:
         raise BadInput(
@@ -121,11 +119,9 @@ def _refuse_lost(contents: FileContents, found: Mapping[str, str]) -> None:
         )
 
 
-def _named_beside(contents: FileContents) -> Iterator[str]:
+def _named_beside(contents: FleetContents) -> Iterator[str]:
     """Topics of the fleet for which there may be ledgers, where the template puts them."""
     fleet, template = contents.fleet, contents.template
-    assert fleet is not None
-    assert template is not None
     location = template.ledger_location
     place = location.stream if location.kind == "airflow" else location.address
     before, _, after = place.partition(SAMPLES[0])

@@ -33,8 +33,6 @@ class FileContents:
         streams: One of a stream file; of a fleet's one for each topic that is known.
         parsed: The file itself.
         fleet: None of a stream file.
-        template: The stream of a topic that is none, for what all of a fleet's have in common.
-        topics: Topic of each stream of a fleet, in their order.
         problems: What is wrong with topics of a fleet that have no stream for it.
         is_discovered: Whether topics have been looked for; always of a fleet that names them.
         first_seen: When the topic of a stream was found, by the stream's name; nothing of streams
@@ -44,18 +42,36 @@ class FileContents:
     streams: tuple[Stream, ...]
     parsed: Parsed
     fleet: Fleet | None = None
-    template: Stream | None = None
-    topics: tuple[str, ...] = ()
     problems: tuple[Problem, ...] = ()
     is_discovered: bool = True
     first_seen: Mapping[str, datetime] = field(default_factory=dict)
 
     def problem(self, stream: Stream, key: str, value: str, allowed: str) -> Problem:
         """What is wrong with a key of one of the streams, once more is known than the file says."""
-        if self.fleet is None:
-            return self.parsed.problem(key, shown(value), allowed)
-        named = zip(self.topics, self.streams, strict=True)
-        topic = next(topic for topic, own in named if own.stream == stream.stream)
+        return self.parsed.problem(key, shown(value), allowed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetContents(FileContents):
+    """What a fleet file is.
+
+    Args:
+        template: The stream of a topic that is none, for what all of the fleet's have in common.
+        topics: Topic of each stream, in their order.
+    """
+
+    fleet: Fleet
+    template: Stream
+    topics: tuple[str, ...] = ()
+
+    @property
+    def by_topic(self) -> dict[str, Stream]:
+        """The streams by their topics."""
+        return dict(zip(self.topics, self.streams, strict=True))
+
+    def problem(self, stream: Stream, key: str, value: str, allowed: str) -> Problem:
+        """As of a stream file, with the topic."""
+        topic = next(t for t, own in self.by_topic.items() if own.stream == stream.stream)
         told = f"{allowed} (topic {topic})"
         return self.parsed.problem(key, shown(value), told, _places_of(topic))
 
@@ -88,7 +104,7 @@ def _stream_in(
     return (None if problems else stream), problems
 
 
-def _fleet_in(parsed: Parsed) -> FileContents:
+def _fleet_in(parsed: Parsed) -> FleetContents:
     """A fleet and its streams; what is wrong with the template or an override refuses the file."""
     fleet, problems = parsed.checked(Fleet, parsed.data)
     problems += parsed.problems
@@ -102,18 +118,17 @@ def _fleet_in(parsed: Parsed) -> FileContents:
         problems.append(parsed.problem("discover", value_shown("", fleet.discover), allowed))
     if problems:
         raise refused(problems)
-    found = FileContents((), parsed, fleet, samples[SAMPLES[0]])
+    found = FleetContents((), parsed, fleet=fleet, template=samples[SAMPLES[0]])
     return with_topics(found, known_topics(fleet, parsed.file))
 
 
-def with_topics(contents: FileContents, known: TopicList | None) -> FileContents:
+def with_topics(contents: FleetContents, known: TopicList | None) -> FleetContents:
     """A fleet with a stream for each of its topics.
 
     Args:
         known: Those that were found so far; None before the first look.
     """
     fleet = contents.fleet
-    assert fleet is not None
     topics: dict[str, KnownTopic | None] = dict.fromkeys(fleet.topics)
     if known is not None and not fleet.topics:
         topics |= {topic.name: topic for topic in known.topics if fleet.means(topic.name)}

@@ -17,24 +17,10 @@ import yaml
 from tideline.documents import load
 from tideline.errors import BadInput, StreamFileError, UnreadableDocument
 from tideline.model.fleet import TopicList
-from tideline.model.wording import (
-    did_you_mean,
-    first_few,
-    not_among,
-    said_by_system,
-    shown,
-)
-from tideline.stream.contents import FileContents, contents_of
+from tideline.model.wording import did_you_mean, first_few, not_among, said_by_system, shown
+from tideline.stream.contents import FileContents, FleetContents, contents_of
 from tideline.stream.fleet import Fleet
-from tideline.stream.landing import Kafka
-from tideline.stream.parsing import (
-    Problem,
-    of_file,
-    parse,
-    read_text,
-    refused,
-    words_at_top,
-)
+from tideline.stream.parsing import Problem, of_file, parse, read_text, refused, words_at_top
 from tideline.stream.stream import Stream
 from tideline.texts import read_regular
 
@@ -284,9 +270,9 @@ def _every_stream(pattern: str, folder: str | Path | None) -> dict[str, Stream]:
     unsure = {
         "files are refused": len(problems),
         "topics of fleets have no stream": sum(
-            len(_without(c, taken_names(c, path, files, left)).problems)
-            for path, c in files.items()
-            if c.fleet is not None
+            len(_without(c, taken_names(c, files, left)).problems)
+            for c in files.values()
+            if isinstance(c, FleetContents)
         ),
         "fleets do not know their topics yet": sum(not c.is_discovered for c in files.values()),
         "streams have more than one file": sum(bool(file.others) for file in known.values()),
@@ -332,7 +318,7 @@ def find_stream(name: str, folder: str | Path | None = None) -> Stream:
     )
 
 
-def find_fleet(name: str, folder: str | Path | None = None) -> tuple[FileContents, Path]:
+def find_fleet(name: str, folder: str | Path | None = None) -> tuple[FleetContents, Path]:
     """The file of the fleet with that name, and its path.
 
     Raises:
@@ -341,7 +327,7 @@ def find_fleet(name: str, folder: str | Path | None = None) -> tuple[FileContent
     for path in sorted(stream_paths(folder), key=lambda path: path.stem != name):
         with suppress(StreamFileError):
             contents = read_file(path)
-            if contents.fleet is not None and contents.fleet.fleet == name:
+            if isinstance(contents, FleetContents) and contents.fleet.fleet == name:
                 return contents, path
     raise BadInput(f"fleet: got {shown(name)}; allowed: the name of a fleet in the streams folder")
 
@@ -360,7 +346,7 @@ def read_files(
     return files, problems
 
 
-def read_fleet(path: str | Path) -> FileContents:
+def read_fleet(path: str | Path) -> FleetContents:
     """A fleet, without the streams that have left it, or are another fleet's: as `by_name` says.
 
     A topic leaves by a file of its own, in the same folder and named like its stream or saying so.
@@ -368,31 +354,24 @@ def read_fleet(path: str | Path) -> FileContents:
     Raises:
         StreamFileError: The file is refused, or is no fleet's.
     """
-    path = Path(path)
-    contents = read_file(path)
-    if contents.fleet is None:
+    contents = contents_in(path)
+    if not isinstance(contents, FleetContents):
         what = "a fleet file, which has a key `fleet`"
         raise refused([of_file(str(path), "a stream file", what)])
-    return _without_others(contents, path)
+    return contents
 
 
-def _without_others(contents: FileContents, path: Path) -> FileContents:
-    """A fleet with the streams that its file owns, as the files beside it say."""
-    return _without(contents, names_taken_beside(contents, path))
-
-
-def _without(contents: FileContents, wrong: Mapping[str, Problem | None]) -> FileContents:
-    named = zip(contents.topics, contents.streams, strict=True)
-    kept = {topic: stream for topic, stream in named if topic not in wrong}
+def _without(contents: FleetContents, wrong: Mapping[str, Problem | None]) -> FleetContents:
+    kept = {topic: stream for topic, stream in contents.by_topic.items() if topic not in wrong}
     problems = (*contents.problems, *(p for p in wrong.values() if p is not None))
     return replace(contents, streams=tuple(kept.values()), topics=tuple(kept), problems=problems)
 
 
-def names_taken_beside(contents: FileContents, path: Path) -> dict[str, Problem | None]:
+def names_taken_beside(contents: FleetContents) -> dict[str, Problem | None]:
     """As `taken_names`, of the files beside a fleet's as they are now."""
-    beside = stream_paths(path.parent)
-    files, problems = read_files(other for other in beside if other.name != path.name)
-    return taken_names(contents, path, files, claimed_names(problems))
+    path = Path(contents.parsed.file)
+    files, problems = read_files(p for p in stream_paths(path.parent) if p.name != path.name)
+    return taken_names(contents, files, claimed_names(problems))
 
 
 def refused_fleets_beside(path: Path) -> tuple[Path, ...]:
@@ -406,10 +385,7 @@ _FLEET = re.compile(rb"""^[{ ]*["']?fleet["']?[ \t]*:""", re.MULTILINE)
 
 
 def taken_names(
-    contents: FileContents,
-    path: Path,
-    files: Mapping[Path, FileContents],
-    left: Mapping[str, Rank],
+    contents: FleetContents, files: Mapping[Path, FileContents], left: Mapping[str, Rank]
 ) -> dict[str, Problem | None]:
     """Topics of a fleet whose stream has the name of something else, and what is wrong with that.
 
@@ -419,33 +395,31 @@ def taken_names(
         contents: The fleet; what `files` has of it does not count.
         files, left: All files of the folder, as for `by_name`.
     """
+    path = Path(contents.parsed.file)
     others = {p: c for p, c in files.items() if p.name != path.name}
     fleets = fleet_names(others)
     counts = by_name({path: contents, **others}, left)
     found: dict[str, Problem | None] = {}
-    for topic, stream in zip(contents.topics, contents.streams, strict=True):
+    for topic, stream in contents.by_topic.items():
         name, file = stream.stream, counts.get(stream.stream)
         if file is not None and file.path == path:
             continue
+        told = None
         if file is None and name in fleets:
-            told = f"another name: {fleets[name].name} is a fleet of that name"
-            found[topic] = contents.problem(stream, "stream", name, told)
+            told = f"{fleets[name].name} is a fleet of that name"
         elif file is None and left[name][0]:
-            told = f"another name: {left[name][-1].name} has it, a fleet that is refused; mend that"
-            found[topic] = contents.problem(stream, "stream", name, told)
-        elif file is None or (
-            file.fleet is None and _lands(file.stream.kafka, topic, stream.kafka)
-        ):
-            found[topic] = None
-        else:
-            told = f"another name: {file.path.name} has a stream of that name, of another topic"
-            found[topic] = contents.problem(stream, "stream", name, told)
+            told = f"{left[name][-1].name} has it, a fleet that is refused; mend that"
+        elif file is not None and not _has_left(topic, stream, file):
+            told = f"{file.path.name} has a stream of that name, of another topic"
+        text = f"another name: {told}"
+        found[topic] = contents.problem(stream, "stream", name, text) if told else None
     return found
 
 
-def _lands(own: Kafka, topic: str, fleet: Kafka) -> bool:
+def _has_left(topic: str, stream: Stream, file: StreamFile) -> bool:
     """Whether a stream with a file of its own lands a topic of a fleet."""
-    return own.means(topic) and own.connection == fleet.connection
+    own, of_fleet = file.stream.kafka, stream.kafka
+    return file.fleet is None and own.means(topic) and own.connection == of_fleet.connection
 
 
 def read_stream(path: str | Path, name: str | None = None) -> Stream:
@@ -461,28 +435,24 @@ def stream_of(contents: FileContents, name: str | None) -> Stream:
     """The stream of a file, or one of a fleet's; as `read_stream`."""
     path = contents.parsed.file
     names = [stream.stream for stream in contents.streams]
+    few = first_few(names) or "none yet: `tideline discover` looks for its topics"
     if name is None and contents.fleet is not None:
-        few = first_few(names) or "none yet: `tideline discover` looks for its topics"
         what = f"name one of its streams with --stream: {few}"
-        raise refused([of_file(str(path), "a fleet of streams", what)])
+        raise refused([of_file(path, "a fleet of streams", what)])
     for stream in contents.streams:
         if name in (None, stream.stream):
             return stream
-    few = first_few(names) if names else "none yet: `tideline discover` looks for its topics"
     near = did_you_mean(str(name), names).strip(",; ")
     allowed = f"{near} allowed: {few}".strip()
-    raise refused([Problem(str(path), 1, "--stream", shown(name), allowed)])
-
-
-def streams_in(path: str | Path) -> tuple[Stream, ...]:
-    """The stream of a stream file, or those of a fleet that are known and have not left it."""
-    return contents_in(path).streams
+    raise refused([Problem(path, 1, "--stream", shown(name), allowed)])
 
 
 def contents_in(path: str | Path) -> FileContents:
     """What is in a file; of a fleet without the streams that have left it."""
     contents = read_file(path)
-    return contents if contents.fleet is None else _without_others(contents, Path(path))
+    if not isinstance(contents, FleetContents):
+        return contents
+    return _without(contents, names_taken_beside(contents))
 
 
 def contents_beside(path: str | Path, other: str | Path) -> FileContents:
