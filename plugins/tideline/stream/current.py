@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 from tideline.model.decoding import OF_ENVELOPE, without_case
 from tideline.stream.decoding import Decode
 from tideline.stream.schedules import refused_schedule
-from tideline.stream.settings import Address, Section, each_once
+from tideline.stream.settings import Address, Flag, Section, each_once
 
 Column = Annotated[str, Field(min_length=1, max_length=200)]
 _EACH_ONCE = each_once("each column once; {0} is named twice", without_case)
@@ -45,9 +45,8 @@ class Marked(Section):
 class DeleteRules(Section):
     """Which changes say that a key's row is gone; each rule by default where it applies."""
 
-    tombstone: bool | None = Field(
+    tombstone: Flag | None = Field(
         None,
-        strict=True,
         description="Whether a record without a value does. Default: with decode.tombstones: keep.",
     )
     when: Marked | None = Field(
@@ -85,9 +84,8 @@ class Current(Section):
         " rows; or, by a cron expression in the stream's time zone, once such a time has come since"
         " the last fold. With 0 each run folds what is new.",
     )
-    keep_deleted: bool = Field(
+    keep_deleted: Flag = Field(
         True,
-        strict=True,
         description="Whether rows of deleted keys stay. Otherwise they are removed once they are"
         " more than a tenth of the rows; an earlier change that arrives later rebuilds the table.",
     )

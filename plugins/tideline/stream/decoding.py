@@ -40,6 +40,8 @@ from tideline.stream.settings import (
     TEN_YEARS,
     Address,
     ConnectionId,
+    Flag,
+    Seconds,
     Section,
     each_once,
     given_twice,
@@ -63,7 +65,7 @@ Framing = Literal["confluent", "plain", "connect"]
 NullValue = Literal["empty", "json_null", "connect_null"]
 ColumnName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,199}$")]
 FieldPath = Annotated[str, Field(pattern=r"^[^.]+(\.[^.]+)*$", max_length=1000)]
-_MOST_MB = 1_000_000
+Megabytes = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
 TYPE = "{type}"
 """Stands for an event type's name in the address of its table."""
 PLACEHOLDER = "__debezium_unavailable_value"
@@ -122,7 +124,10 @@ def _fields_once(value: list[str | ListedField]) -> list[str | ListedField]:
     return value
 
 
-FieldItems = Annotated[list[FieldItem], Field(min_length=1), AfterValidator(_fields_once)]
+FieldItems = Annotated[
+    Annotated[list[FieldItem], Field(min_length=1), AfterValidator(_fields_once)] | None,
+    Field(description="The fields that become columns; every field without it."),
+]
 
 
 class Expect(Section):
@@ -169,17 +174,14 @@ class EventType(Section):
         description="Full name of its records: Avro's record, Protobuf's message, the title of a"
         " JSON Schema; * stands for any text.",
     )
-    fields: FieldItems | None = Field(
-        None, description="The fields that become columns; every field without it."
-    )
+    fields: FieldItems = None
     expect: Expectations = Field(
         default_factory=list,
         max_length=_MOST_RULES,
         description="What its rows are expected to meet.",
     )
-    ended: bool = Field(
+    ended: Flag = Field(
         False,
-        strict=True,
         description="Its table stays looked after, and gets no more rows: records that come are of"
         " no type.",
     )
@@ -230,9 +232,8 @@ class Part(Section):
         min_length=1,
         description="Only for protobuf: the message's full name; without it, the schema's first.",
     )
-    logical_types: bool = Field(
+    logical_types: Flag = Field(
         True,
-        strict=True,
         description="Whether Kafka Connect's and Debezium's logical types (connect.name in Avro)"
         " become columns of their meaning: dates, times, exact numbers. Existing columns keep their"
         " type.",
@@ -256,9 +257,7 @@ class Part(Section):
         ' bytes. json_null: the text null. connect_null: {"schema": null, "payload": null}. A null'
         " that a schema allows is one anyway.",
     )
-    fields: FieldItems | None = Field(
-        None, description="The fields that become columns; every field without it."
-    )
+    fields: FieldItems = None
     types: EventTypes | None = Field(
         None,
         description="Only for values: the event types of a topic that has several, each with a"
@@ -432,12 +431,8 @@ class EventTime(Section):
         None, min_length=1, description="A field with a time; without one, Kafka's time."
     )
     earliest: date = Field(date(2020, 1, 1), description="First day of the window.")
-    latest_ahead_seconds: int = Field(
-        86_400,
-        ge=0,
-        le=TEN_YEARS,
-        strict=True,
-        description="The window's end, from the time of the run.",
+    latest_ahead_seconds: Seconds = Field(
+        86_400, description="The window's end, from the time of the run."
     )
     outside: Literal["quarantine", "catch_all"] = Field(
         "quarantine", description="catch_all: the row gets no event_date."
@@ -643,10 +638,8 @@ class Decode(Section):
 class Maintenance(Section):
     """How the stream's tables are kept small and quick."""
 
-    compact_below_mb: int = Field(
-        64, ge=1, le=_MOST_MB, strict=True, description="Data files below this size are merged."
-    )
-    target_mb: int = Field(256, ge=1, le=_MOST_MB, strict=True, description="Size of merged files.")
+    compact_below_mb: Megabytes = Field(64, description="Data files below this size are merged.")
+    target_mb: Megabytes = Field(256, description="Size of merged files.")
     vacuum_hours: int = Field(
         168,
         ge=1,

@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, field_validator
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 from pydantic import model_validator as whole
 
 from tideline.model.request import in_utc
@@ -17,6 +17,7 @@ from tideline.stream.settings import (
     OPERATION_DAGS,
     Address,
     ConnectionId,
+    Records,
     Section,
     each_once,
 )
@@ -106,25 +107,22 @@ class Table(Section):
     )
 
 
+def _with_zone(value: datetime) -> datetime:
+    if value.tzinfo is None:
+        raise ValueError("needs a UTC offset, for example 2026-01-31T00:00:00Z")
+    return in_utc(value)
+
+
 class StartAt(Section):
     """First positions other than `earliest` and `latest`; exactly one of the three keys."""
 
-    timestamp: datetime | None = Field(
+    timestamp: Annotated[datetime, AfterValidator(_with_zone)] | None = Field(
         None, description="First record at or after this time; with its offset from UTC."
     )
     offsets: dict[TopicName, dict[PartitionNumber, Offset]] | None = Field(
         None, description="topic -> partition -> next offset to read."
     )
     group: str | None = Field(None, min_length=1, description="A group's committed offsets.")
-
-    @field_validator("timestamp")
-    @classmethod
-    def _has_zone(cls, value: datetime | None) -> datetime | None:
-        if value is None:
-            return None
-        if value.tzinfo is None:
-            raise ValueError("needs a UTC offset, for example 2026-01-31T00:00:00Z")
-        return in_utc(value)
 
     @whole(mode="after")
     def _exactly_one(self) -> StartAt:
@@ -155,12 +153,8 @@ Start = Annotated[
 class Limits(Section):
     """How much one run may take, counted in offsets."""
 
-    max_records_per_run: int = Field(
-        5_000_000, ge=1, le=LARGEST_OFFSET, strict=True, description="Offsets over all partitions."
-    )
-    max_records_per_partition: int = Field(
-        1_000_000, ge=1, le=LARGEST_OFFSET, strict=True, description="Offsets of one partition."
-    )
+    max_records_per_run: Records = Field(5_000_000, description="Offsets over all partitions.")
+    max_records_per_partition: Records = Field(1_000_000, description="Offsets of one partition.")
 
 
 _FOR_ALL = ("fail", "approve")

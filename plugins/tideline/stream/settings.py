@@ -52,6 +52,10 @@ def each_once(told: str, name: Callable[[Any], str] = str) -> AfterValidator:
 
 
 Address = Annotated[str, AfterValidator(safe_uri)]
+Flag = Annotated[bool, Field(strict=True)]
+Seconds = Annotated[int, Field(ge=0, le=TEN_YEARS, strict=True)]
+Records = Annotated[int, Field(ge=1, le=LARGEST_OFFSET, strict=True)]
+"""Counted in offsets."""
 
 
 OPERATION_DAGS = (
@@ -64,6 +68,7 @@ OPERATION_DAGS = (
 )
 """Ids of the Dags that work on any stream; no stream may be called so."""
 UserName = Annotated[str, Field(min_length=1, max_length=512)]
+UserNames = Annotated[list[UserName], Field(min_length=1, max_length=1000)]
 RoleName = Annotated[str, Field(min_length=1, max_length=64)]
 Tag = Annotated[str, Field(min_length=1, max_length=100)]
 Resource = Literal["DAGs", "DAG Runs"]
@@ -81,9 +86,7 @@ class AirflowSettings(Section):
     tags: list[Tag] = Field(default_factory=list, description="Tags besides `tideline`.")
     owner: str = Field("data", description="Owner of the tasks.")
     retries: int = Field(2, ge=0, le=100, strict=True, description="Retries of a task.")
-    retry_delay_seconds: int = Field(
-        60, ge=0, le=TEN_YEARS, strict=True, description="Seconds between two tries."
-    )
+    retry_delay_seconds: Seconds = Field(60, description="Seconds between two tries.")
     approval_timeout_seconds: int = Field(
         86_400,
         ge=1,
@@ -94,18 +97,13 @@ class AirflowSettings(Section):
     access_control: dict[RoleName, dict[Resource, list[Action]]] | None = Field(
         None, description="Roles of Airflow's auth manager, and what each may do with the Dag."
     )
-    operators: list[UserName] | None = Field(
+    operators: UserNames | None = Field(
         None,
-        min_length=1,
-        max_length=1000,
         description="Airflow users who may trigger runs and operations of the stream; without it,"
         " whoever may trigger the Dag.",
     )
-    approvers: list[UserName] | None = Field(
-        None,
-        min_length=1,
-        max_length=1000,
-        description="Airflow users whose decisions count; without it, the operators.",
+    approvers: UserNames | None = Field(
+        None, description="Airflow users whose decisions count; without it, the operators."
     )
 
     @field_validator("access_control")
@@ -147,9 +145,7 @@ class Catalog(Section):
 class Trigger(Section):
     """Runs that are started by lag, beside the schedule. Needs Airflow 3.3."""
 
-    lag_records: int | None = Field(
-        None, ge=1, le=LARGEST_OFFSET, strict=True, description="So many unread offsets start one."
-    )
+    lag_records: Records | None = Field(None, description="So many unread offsets start one.")
     lag_seconds: int | None = Field(
         None,
         ge=1,

@@ -31,11 +31,11 @@ from tideline.stream.current import Current
 from tideline.stream.decoding import Decode, Maintenance, Registry
 from tideline.stream.landing import DagName, Kafka, Limits, OnReset, Policies, Spark, Start, Table
 from tideline.stream.settings import (
-    TEN_YEARS,
     Address,
     AirflowSettings,
     Catalog,
     ConnectionId,
+    Seconds,
     Section,
     Trigger,
 )
@@ -80,12 +80,8 @@ class Stream(Section):
         description="How long a run observes again until two observations agree and no transient"
         " fault is left; then it fails as retriable.",
     )
-    headroom_warning_seconds: int = Field(
-        3600,
-        ge=0,
-        le=TEN_YEARS,
-        strict=True,
-        description="Warn when headroom is below these seconds; 0: never.",
+    headroom_warning_seconds: Seconds = Field(
+        3600, description="Warn when headroom is below these seconds; 0: never."
     )
     ledger: LedgerKind = Field(
         "delta", description="Where plans and positions are: a Delta table, or a database."
