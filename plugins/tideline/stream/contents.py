@@ -97,10 +97,9 @@ def _stream_in(
     stream, problems = parsed.checked(Stream, data, places, told)
     schedule = data.get("schedule")
     if isinstance(schedule, str) and (allowed := refused_schedule(schedule)):
-        lines = [parsed.lines.get((*place, "schedule")) for place in places]
-        line = next(filter(None, lines), 1)
         given = value_shown("", schedule)
-        problems.append(Problem(parsed.file, line, "schedule", given, f"{allowed}{told}"))
+        problem = parsed.problem("schedule", given, f"{allowed}{told}", places)
+        problems.append(replace(problem, key="schedule"))
     return (None if problems else stream), problems
 
 

@@ -236,7 +236,7 @@ def find_streams(names: str, folder: str | Path | None = None) -> tuple[Stream, 
 
     Args:
         names: With commas between them; `*` and `?` stand for others, as in a shell.
-        folder: As for `find_stream`.
+        folder: As for `streams_folder`.
 
     Raises:
         BadInput: There is no name, or no stream for one of them; no such folder; or a pattern is
@@ -291,10 +291,6 @@ def find_stream(name: str, folder: str | Path | None = None) -> Stream:
     """The stream with that name.
 
     If two files define it, the one that counts is as `by_name` says.
-
-    Args:
-        name: Of the stream.
-        folder: Folder of stream files; None: `streams_folder` says which.
 
     Raises:
         BadInput: There is none, or no such folder. The message names no other stream: whoever asks
@@ -475,11 +471,6 @@ def read_file(path: str | Path) -> FileContents:
 
 
 def parse_stream(text: str, file: str) -> Stream:
-    """The stream in a YAML text.
-
-    Args:
-        text: The YAML.
-        file: Its path: schema files are looked for beside it, and messages name it.
-    """
+    """The stream in a YAML text; arguments as of `parse`."""
     (stream,) = contents_of(parse(text, file)).streams
     return stream

@@ -7,7 +7,7 @@ what reads files, and what runs many at once, knows what a fleet is.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from itertools import pairwise
@@ -205,9 +205,10 @@ def meetings(streams: Mapping[str, Stream]) -> list[Meeting]:
         At least one pair for each stream that meets another one; each pair once.
     """
     found = []
+    catalogs = [(s.catalog, tables_of(s), t) for t, s in streams.items() if s.catalog is not None]
     for key, named in (
         ("stream", [(stream.stream, topic) for topic, stream in streams.items()]),
-        ("catalog.name", list(_names(streams))),
+        ("catalog.name", [(c.name_of(role), t) for c, roles, t in catalogs for role in roles]),
     ):
         found += [
             Meeting(one, other, key, name)
@@ -225,12 +226,6 @@ def meetings(streams: Mapping[str, Stream]) -> list[Meeting]:
             continue
         holding = (folders, topic, uri)
     return list({(meeting.one, meeting.other): meeting for meeting in reversed(found)}.values())
-
-
-def _names(streams: Mapping[str, Stream]) -> Iterable[tuple[str, str]]:
-    for topic, stream in streams.items():
-        if stream.catalog is not None:
-            yield from ((stream.catalog.name_of(role), topic) for role in tables_of(stream))
 
 
 if __name__ == "__main__":

@@ -114,8 +114,7 @@ class Parsed:
             key: With dots between levels.
             places: As of `checked`.
         """
-        location = _place(key)
-        where, line = self._found(location, places)
+        where, line = self._found(_place(key), places)
         return Problem(self.file, line, _dotted(where), value, allowed)
 
     def _explained(
@@ -166,7 +165,10 @@ def read_text(path: str | Path) -> str:
         StreamFileError: It cannot be read, or is too long.
     """
     try:
-        return _bounded_text(path)
+        text = read_regular(path, MOST_BYTES + 1)
+        if len(text) > MOST_BYTES:
+            raise ValueError(f"more than {MOST_BYTES:,} bytes")
+        return text.decode()  # UnicodeDecodeError is a ValueError, too
     except (OSError, ValueError) as error:
         problem = of_file(str(path), said_by_system(error), _near(Path(path)))
         raise refused([problem]) from error
@@ -179,14 +181,6 @@ def _near(path: Path) -> str:
         if near := did_you_mean(path.name, sorted(p.name for p in beside if p != path)).strip(";"):
             return f"{near.removeprefix(', ')} allowed: the path of a stream file"
     return "allowed: the path of a stream file"
-
-
-def _bounded_text(path: str | Path) -> str:
-    """The text of a file; UnicodeDecodeError is a ValueError, too."""
-    text = read_regular(path, MOST_BYTES + 1)
-    if len(text) > MOST_BYTES:
-        raise ValueError(f"more than {MOST_BYTES:,} bytes")
-    return text.decode()
 
 
 def parse(text: str, file: str) -> Parsed:
