@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -12,16 +12,8 @@ from tideline.documents import dump, load
 from tideline.errors import BadInput, UnreadableDocument
 from tideline.model.fleet import KnownTopic, TopicList
 from tideline.model.wording import said_by_system, shown
-from tideline.stream.fleet import SAMPLES, Fleet, Template, meetings
-from tideline.stream.parsing import (
-    Location,
-    Parsed,
-    Problem,
-    of_file,
-    refused,
-    value_shown,
-)
-from tideline.stream.schedules import refused_schedule
+from tideline.stream.fleet import SAMPLES, Fleet, meetings
+from tideline.stream.parsing import Location, Parsed, Problem, of_file, refused
 from tideline.stream.stream import Stream
 
 
@@ -84,23 +76,10 @@ def contents_of(parsed: Parsed) -> FileContents:
     """
     if "fleet" in parsed.data:
         return _fleet_in(parsed)
-    stream, problems = _stream_in(parsed, parsed.data)
+    stream, problems = parsed.checked(Stream, parsed.data)
     if parsed.problems or stream is None:
         raise refused([*parsed.problems, *problems])
     return FileContents((stream,), parsed)
-
-
-def _stream_in(
-    parsed: Parsed, data: Template, places: Sequence[Location] = ((),), told: str = ""
-) -> tuple[Stream | None, list[Problem]]:
-    """A mapping as a stream, or what is wrong with it; arguments as of `Parsed.checked`."""
-    stream, problems = parsed.checked(Stream, data, places, told)
-    schedule = data.get("schedule")
-    if isinstance(schedule, str) and (allowed := refused_schedule(schedule)):
-        given = value_shown("", schedule)
-        problem = parsed.problem("schedule", given, f"{allowed}{told}", places)
-        problems.append(replace(problem, key="schedule"))
-    return (None if problems else stream), problems
 
 
 def _fleet_in(parsed: Parsed) -> FleetContents:
@@ -113,8 +92,6 @@ def _fleet_in(parsed: Parsed) -> FleetContents:
     problems += wrong
     if not wrong:  # of a template that is no stream every topic would say so
         problems += _expanded(parsed, fleet, dict.fromkeys(fleet.overrides))[1]
-    if fleet.discover is not None and (allowed := refused_schedule(fleet.discover)):
-        problems.append(parsed.problem("discover", value_shown("", fleet.discover), allowed))
     if problems:
         raise refused(problems)
     found = FleetContents((), parsed, fleet=fleet, template=samples[SAMPLES[0]])
@@ -157,7 +134,7 @@ def _expanded(
     for topic in topics:
         places = _places_of(topic)
         data = fleet.file_of(topic)
-        stream, wrong = _stream_in(parsed, data, places, told.format(topic))
+        stream, wrong = parsed.checked(Stream, data, places, told.format(topic))
         problems += wrong
         if stream is not None and stream.stream == fleet.fleet:
             text = f"the fleet's own name is its Dag's{told.format(topic)}"

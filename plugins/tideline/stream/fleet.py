@@ -20,7 +20,7 @@ from pydantic_core import PydanticCustomError
 from tideline.model.addresses import folders_of
 from tideline.model.wording import first_few
 from tideline.stream.landing import DagName, TopicName, TopicNames, TopicPattern
-from tideline.stream.settings import Section
+from tideline.stream.settings import Schedule, Section
 from tideline.stream.stream import Stream, schema_of, tables_of
 
 Template = dict[str, Any]
@@ -66,7 +66,7 @@ class Fleet(Section):
         default_factory=dict,
         description="The value of `{name}` in the stream of a topic; by default the topic.",
     )
-    discover: str | None = Field(
+    discover: Schedule | None = Field(
         _FIRST_LOOK,
         description="Cron expression: when the fleet's Dag looks for topics. With `shards` each of"
         " its runs does, and the template's schedule counts.",

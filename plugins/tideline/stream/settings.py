@@ -16,6 +16,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validat
 from tideline.model.addresses import safe_uri
 from tideline.model.maintenance import TableRole
 from tideline.model.wording import first_few
+from tideline.stream.schedules import refused_schedule
 
 TEN_YEARS = 315_360_000
 """Seconds; the most that any setting takes."""
@@ -51,7 +52,14 @@ def each_once(told: str, name: Callable[[Any], str] = str) -> AfterValidator:
     return AfterValidator(checked)
 
 
+def _with_intervals(value: str) -> str:
+    if allowed := refused_schedule(value):
+        raise ValueError(allowed)
+    return value
+
+
 Address = Annotated[str, AfterValidator(safe_uri)]
+Schedule = Annotated[str, AfterValidator(_with_intervals)]
 Flag = Annotated[bool, Field(strict=True)]
 Seconds = Annotated[int, Field(ge=0, le=TEN_YEARS, strict=True)]
 Records = Annotated[int, Field(ge=1, le=LARGEST_OFFSET, strict=True)]

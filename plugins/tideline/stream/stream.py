@@ -35,6 +35,7 @@ from tideline.stream.settings import (
     AirflowSettings,
     Catalog,
     ConnectionId,
+    Schedule,
     Seconds,
     Section,
     Trigger,
@@ -47,7 +48,7 @@ class Stream(Section):
     stream: DagName = Field(description="The stream's name, and the Dag's id.")
     kafka: Kafka
     table: Table
-    schedule: str | None = Field(
+    schedule: Schedule | None = Field(
         None,
         description="Cron expression of five fields, or a preset such as @hourly; without one,"
         " only manual runs.",
