@@ -470,6 +470,12 @@ BROKEN = {
         "table.own_columns lacks topic, which table.partition_by names",
     ),
     "a key twice": (GOOD + "stream: again\n", 6, "stream", "once"),
+    "a key twice in a list": (
+        DECODED + "  expect:\n  - name: a\n    sql: x\n    sql: y\n",
+        14,
+        "decode.expect.0.sql",
+        "once",
+    ),
     "no YAML": ("stream: [orders\n", 2, "(file)", ""),
     "no mapping": ("- orders\n", 1, "(file)", "mapping"),
 }

@@ -279,7 +279,7 @@ def _walked(node: yaml.Node | None, at: Location = ()) -> Iterator[tuple[str, Lo
     elif isinstance(node, yaml.SequenceNode):
         for index, value in enumerate(node.value):
             yield "key", (*at, index), value.start_mark.line + 1
-            yield from (f for f in _walked(value, (*at, index)) if f[0] != "twice")
+            yield from _walked(value, (*at, index))
     elif isinstance(node, yaml.ScalarNode) and may_hold_secret(node.value):
         yield "secret", at, node.start_mark.line + 1
 
