@@ -50,9 +50,8 @@ def validate(options: argparse.Namespace, output: Output) -> int:
             found = list(contents.problems)
             if contents.fleet is not None and not contents.is_discovered:
                 fleets[contents.fleet.fleet] = file
-            for stream in contents_in(
-                file
-            ).streams:  # a topic may have left its fleet for a file beside it
+            # a topic may have left its fleet for a file beside it
+            for stream in contents_in(file).streams:
                 if stream.stream in names:
                     first = names[stream.stream]
                     told = f"{first} has that name already"
