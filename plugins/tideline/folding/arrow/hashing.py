@@ -249,7 +249,9 @@ def _bytes_of(column: pa.Array) -> _Bytes:
     _, offsets_buffer, data_buffer = column.buffers()
     offsets = np.frombuffer(offsets_buffer, np.int32, len(column) + 1, column.offset * 4)
     first, last = int(offsets[0]), int(offsets[-1])
-    data = np.frombuffer(data_buffer if last > first else b"", np.uint8, last - first, first)
+    data = np.empty(0, np.uint8)  # where all are empty there may be no buffer
+    if last > first:
+        data = np.frombuffer(data_buffer, np.uint8, last - first, first)
     starts, lengths = offsets[:-1].astype(np.int64) - first, np.diff(offsets).astype(np.int64)
     return _Bytes(_words(data), starts, lengths)
 
