@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import re
 import shlex
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from inspect import getdoc
 from pathlib import Path
 from typing import Any, TextIO
@@ -27,8 +28,10 @@ from tideline.waits import tell_waits
 
 Answer = Callable[[argparse.Namespace, Output], int]
 """Executes a command; returns the exit status."""
-AddCommand = Callable[[str, Answer, str], argparse.ArgumentParser]
-"""Adds a command: its name, its function, what it does."""
+Words = Mapping[str, str]
+"""Arguments as a line of usage has them, as `--to-run ID` or `[--key KEY]...`, and their help."""
+AddCommand = Callable[[str, Answer, str, Words], argparse.ArgumentParser]
+"""Adds a command: its name, its function, what it does, its arguments."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -70,6 +73,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 _FILES = "stream files, fleet files, or folders of them; default: TIDELINE_STREAMS"
 _FOR_WHOM = "the person you act for; kept beside your user name"
+_OF_STREAM: Words = {
+    "FILE": "a stream file, a fleet file, or a folder of them",
+    "[--stream NAME]": "the stream, if FILE is a fleet file or a folder",
+}
+_WORD = re.compile(r"(\[)?(--[a-z0-9-]+)? ?(\S*?)\]?(\.\.\.)?")
+_TYPES: Mapping[str, type] = {"N": int, "PARTITION": int, "OFFSET": int, "SHARE": float}
+"""What a value of that name is; any other is a text."""
 _INTERRUPTED = (
     "interrupted: no work is lost. A position moves only after its rows are in the table and have"
     " been counted. Run the same command again: it finishes what this command began"
@@ -107,246 +117,210 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"tideline {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    def add(name: str, answer: Answer, text: str) -> argparse.ArgumentParser:
+    def add(name: str, answer: Answer, text: str, words: Words) -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=text, description=getdoc(answer))
-        command.add_argument(
-            "--output",
-            choices=("table", "json"),
-            default="table",
-            help="the form of the answer; default: table",
-        )
+        _add_words(command, {"[--output table|json]": "the form of the answer; default: table"})
         text_of_json = "print one JSON object; the same as --output json"
         command.add_argument(
             "--json", dest="output", action="store_const", const="json", help=text_of_json
         )
         command.add_argument("--verbose", "-v", action="store_true", help="log more")
-        command.set_defaults(answer=answer, parser=command, takes_stream=False)
+        command.set_defaults(answer=answer, parser=command, output="table", takes_stream=False)
+        _add_words(command, words)
         return command
 
-    def add_for_stream(name: str, answer: Answer, text: str) -> argparse.ArgumentParser:
-        command = add(name, answer, text)
-        command.add_argument(
-            "file", metavar="FILE", help="a stream file, a fleet file, or a folder of them"
-        )
-        text = "the stream, if FILE is a fleet file or a folder"
-        command.add_argument("--stream", metavar="NAME", help=text)
+    def add_for_stream(
+        name: str, answer: Answer, text: str, words: Words
+    ) -> argparse.ArgumentParser:
+        command = add(name, answer, text, {**_OF_STREAM, **words})
         command.set_defaults(takes_stream=True)
         return command
 
     # `helping.GROUPS` has the order in which `tideline --help` lists them.
-    init = add("init", starting.init, "ask the cluster for its topics and write a stream file")
-    init.add_argument("file", metavar="FILE", help="the file to write, for example orders.yaml")
-    init.add_argument(
-        "--connection", default="kafka_default", metavar="ID", help="the Kafka connection"
-    )
-    init.add_argument(
-        "--topic", dest="topics", action="append", metavar="T", help="a topic; may be repeated"
-    )
-    init.add_argument("--stream", metavar="NAME", help="default: the file's name")
-    init.add_argument("--table", metavar="ADDRESS", help="default: lake/NAME beside the file")
-    validate = add("validate", validating.validate, "check stream files")
-    validate.add_argument("files", nargs="*", metavar="FILE", help=_FILES)
-    text = "also ask brokers, registry and ledger"
-    validate.add_argument("--online", action="store_true", help=text)
-    compare = add("diff", validating.diff, "say what an edit of a live stream's file changes")
-    compare.add_argument("old", metavar="OLD")
-    compare.add_argument("new", metavar="NEW")
-    compare.add_argument("--stream", metavar="NAME", help="with fleet files: the stream to compare")
+    words: dict[str, str] = {
+        "FILE": "the file to write, for example orders.yaml",
+        "[--connection ID]": "the Kafka connection",
+        "[--topic T]...": "a topic; may be repeated",
+        "[--stream NAME]": "default: the file's name",
+        "[--table ADDRESS]": "default: lake/NAME beside the file",
+    }
+    text = "ask the cluster for its topics and write a stream file"
+    add("init", starting.init, text, words).set_defaults(connection="kafka_default")
+    words = {"[FILE]...": _FILES, "[--online]": "also ask brokers, registry and ledger"}
+    add("validate", validating.validate, "check stream files", words)
+    words = {"OLD": "", "NEW": ""}
+    words["[--stream NAME]"] = "with fleet files: the stream to compare"
+    add("diff", validating.diff, "say what an edit of a live stream's file changes", words)
     _add_run_commands(add_for_stream)
-    look = add("discover", fleets.discover_topics, "find the topics of a fleet")
-    look.add_argument("file", metavar="FILE")
     text = "write the list of topics again if it was lost; deleted topics are not in it"
-    look.add_argument("--new-list", action="store_true", help=text)
+    words = {"FILE": "", "[--new-list]": text}
+    add("discover", fleets.discover_topics, "find the topics of a fleet", words)
     text = "check every service that streams need; say what is wrong and how to fix it"
-    asked = add("doctor", doctors.doctor, text)
-    asked.add_argument("files", nargs="*", metavar="FILE", help=_FILES)
-    status = add(
-        "status", reading.status, "show one line for each stream: lag, headroom, incidents"
-    )
-    status.add_argument("files", nargs="*", metavar="FILE", help=_FILES)
+    add("doctor", doctors.doctor, text, {"[FILE]...": _FILES})
+    text = "show one line for each stream: lag, headroom, incidents"
+    add("status", reading.status, text, {"[FILE]...": _FILES})
     _add_record_commands(add_for_stream)
     _add_decision_commands(add_for_stream)
-    audit = add_for_stream("audit", reading.audit, "compare ledger, table and broker")
     text = "also read all rows of N buckets of the current table, other buckets each day"
-    audit.add_argument("--buckets", type=int, default=0, metavar="N", help=text)
+    words = {"[--buckets N]": text}
+    text = "compare ledger, table and broker"
+    add_for_stream("audit", reading.audit, text, words).set_defaults(buckets=0)
     _add_operation_commands(add_for_stream)
-    fetch = add("fetch", starting.fetch, "download the jars that Spark needs, once")
     text = "also jars for tables in this kind of store; may be repeated"
-    kinds = tuple(dict.fromkeys(STORES.values()))
-    fetch.add_argument("--for", dest="stores", action="append", choices=kinds, help=text)
+    words = {f"[--for {'|'.join(dict.fromkeys(STORES.values()))}]...": text}
+    fetch = add("fetch", starting.fetch, "download the jars that Spark needs, once", words)
     text = "the same as --for s3a"
-    fetch.add_argument("--s3a", dest="stores", action="append_const", const="s3a", help=text)
+    fetch.add_argument("--s3a", dest="for", action="append_const", const="s3a", help=text)
     text = "copy the jars into this folder, for TIDELINE_SPARK_JARS"
-    fetch.add_argument("--into", metavar="FOLDER", help=text)
+    _add_words(fetch, {"[--into FOLDER]": text})
     text = "explain an incident or an error, and what to do"
     entry = commands.add_parser("help", help=text, description=getdoc(show_entries))
-    entry.add_argument("names", nargs="*", metavar="NAME", help="for example retention_loss")
+    _add_words(entry, {"[NAME]...": "for example retention_loss"})
     defaults: dict[str, Any] = {"output": "table", "verbose": False, "takes_stream": False}
     entry.set_defaults(answer=show_entries, parser=entry, **defaults)
-    add("demo", starting.demo, "land sample events with a real broker, Airflow and Spark")
+    add("demo", starting.demo, "land sample events with a real broker, Airflow and Spark", {})
     return parser
 
 
 def _add_run_commands(add: AddCommand) -> None:
-    plan = add("plan", writing.plan, "show what a run would read; store nothing")
-    _add_request(plan)
-    run = add("run", writing.run, "land what is new, in one run")
-    run.add_argument("--run-id", help="the run's id; the id of an earlier run replays its plan")
-    text = "with a fleet file: land N topics at once; default: its `threads`"
-    run.add_argument("--parallel", type=int, metavar="N", help=text)
-    _add_request(run)
-    decode = add("decode", tables.decode, "decode the landed rows that are not decoded yet")
-    decode.add_argument(
-        "--run-id", help="the run's id; the id of an earlier run decodes its plan again"
-    )
-    text = "decode all records again, and say how many rows have changed"
-    decode.add_argument("--again", action="store_true", help=text)
-    decode.add_argument(
-        "--since", metavar="T", help="with --again: only records at or after this time"
-    )
-    fold = add("fold", tables.fold, "update the current table from the decoded rows")
-    fold.add_argument(
-        "--run-id", help="the run's id; the id of an earlier run folds its changes again"
-    )
-    text = "write nothing: compute every bucket again, and compare it with the table"
+    text = "backfill records written {} this time: ISO 8601 with an offset from UTC"
+    backfill = {
+        "[--from T]": text.format("at or after"),
+        "[--to T]": text.format("before"),
+        "[--ranges JSON]": "backfill [{topic, partition, start_offset, end_offset}]; end_offset is"
+        " exclusive",
+    }
+    add("plan", writing.plan, "show what a run would read; store nothing", backfill)
+    words: dict[str, str] = {
+        "[--run-id RUN_ID]": "the run's id; the id of an earlier run replays its plan",
+        "[--parallel N]": "with a fleet file: land N topics at once; default: its `threads`",
+    }
+    add("run", writing.run, "land what is new, in one run", {**words, **backfill})
+    words = {
+        "[--run-id RUN_ID]": "the run's id; the id of an earlier run decodes its plan again",
+        "[--again]": "decode all records again, and say how many rows have changed",
+        "[--since T]": "with --again: only records at or after this time",
+    }
+    add("decode", tables.decode, "decode the landed rows that are not decoded yet", words)
+    text = "the run's id; the id of an earlier run folds its changes again"
+    words = {"[--run-id RUN_ID]": text}
+    fold = add("fold", tables.fold, "update the current table from the decoded rows", words)
     either = fold.add_mutually_exclusive_group()
-    either.add_argument("--check", action="store_true", help=text)
+    text = "write nothing: compute every bucket again, and compare it with the table"
+    _add_words(either, {"[--check]": text})
     text = "with --check: only N buckets, other buckets each day"
-    fold.add_argument("--buckets", type=int, metavar="N", help=text)
+    _add_words(fold, {"[--buckets N]": text})
     text = "rebuild every bucket from all decoded rows; ignore what the table holds"
-    either.add_argument("--anew", action="store_true", help=text)
-    text = "list rows that a newer snapshot no longer contains, then delete them"
-    sweep = add("sweep", tables.sweep, text)
+    _add_words(either, {"[--anew]": text})
     text = "delete the N rows that were listed; without this option nothing is changed"
-    sweep.add_argument("--rows", type=int, metavar="N", help=text)
-    current = add(
-        "current", tables.current_view, "print SQL that returns the latest row of each key"
-    )
-    current.add_argument(
-        "--sql", required=True, choices=("spark", "duckdb", "trino"), help="the SQL dialect"
-    )
+    words = {"[--rows N]": text}
+    text = "list rows that a newer snapshot no longer contains, then delete them"
+    add("sweep", tables.sweep, text, words)
     text = "print SQL that returns every version of each row, with valid_from and valid_to"
-    current.add_argument("--history", action="store_true", help=text)
+    words = {"--sql spark|duckdb|trino": "the SQL dialect", "[--history]": text}
+    text = "print SQL that returns the latest row of each key"
+    current = add("current", tables.current_view, text, words)
     text = "the names of the current table and the typed table in the engine; required by trino"
     current.add_argument("--names", nargs=2, metavar=("CURRENT", "TYPED"), help=text)
-    redrive = add("redrive", tables.redrive, "decode quarantined records again")
-    redrive.add_argument(
-        "--class",
-        dest="classes",
-        action="append",
-        metavar="C",
-        help="only this error class; may be repeated",
-    )
-    redrive.add_argument("--since", metavar="T", help="only records at or after this time")
-    redrive.add_argument("--run-id", help="the run's id")
+    words = {
+        "[--class C]...": "only this error class; may be repeated",
+        "[--since T]": "only records at or after this time",
+        "[--run-id RUN_ID]": "the run's id",
+    }
+    add("redrive", tables.redrive, "decode quarantined records again", words)
 
 
 def _add_record_commands(add: AddCommand) -> None:
-    explain = add("explain", reading.explain_record, "say what happened to one record")
-    explain.add_argument("topic", nargs="?", metavar="TOPIC")
-    explain.add_argument("partition", nargs="?", type=int, metavar="PARTITION")
-    explain.add_argument("offset", nargs="?", type=int, metavar="OFFSET")
     text = "instead of a record: show a key's row in the current table, and its changes; repeat the"
     text += " option for each column of the key; a column without = is null"
-    explain.add_argument("--key", action="append", metavar="COLUMN[=VALUE]", help=text)
-    add("ledger", reading.ledger, "show positions, plans, coverage, incidents and rewinds")
+    words = {"[TOPIC]": "", "[PARTITION]": "", "[OFFSET]": ""}
+    words |= {"[--key COLUMN[=VALUE]]...": text}
+    add("explain", reading.explain_record, "say what happened to one record", words)
+    add("ledger", reading.ledger, "show positions, plans, coverage, incidents and rewinds", {})
 
 
 def _add_decision_commands(add: AddCommand) -> None:
     text = "show open incidents: what was found, what is at stake, what you can do"
-    incident = add("incident", reading.incident, text)
-    incident.add_argument("id", nargs="?", metavar="ID")
-    resolve = add("resolve", reading.resolve, "decide about an incident")
-    resolve.add_argument("--incident", required=True, metavar="ID")
-    text = (
-        "also decide all open incidents of the same topic and class; N is their number, so that no"
-    )
-    text += " incident is decided that you have not seen"
-    resolve.add_argument("--all", type=int, metavar="N", help=text)
-    resolve.add_argument("--choice", required=True, metavar="CHOICE")
-    resolve.add_argument(
-        "--reason", required=True, metavar="TEXT", help="the reason; kept in the ledger"
-    )
-    resolve.add_argument("--by", metavar="NAME", help=_FOR_WHOM)
+    add("incident", reading.incident, text, {"[ID]": ""})
+    words = {
+        "--incident ID": "",
+        "[--all N]": "also decide all open incidents of the same topic and class; N is their"
+        " number, so that no incident is decided that you have not seen",
+        "--choice CHOICE": "",
+        "--reason TEXT": "the reason; kept in the ledger",
+        "[--by NAME]": _FOR_WHOM,
+    }
+    add("resolve", reading.resolve, "decide about an incident", words)
 
 
 def _add_operation_commands(add: AddCommand) -> None:
+    words = {
+        "--to-run ID": "the last run to keep",
+        "--reason TEXT": "the reason; kept in the ledger",
+        "[--accept-loss]": "rewind even if Kafka no longer has some of the rows",
+        "[--by NAME]": _FOR_WHOM,
+    }
     text = "restore table and ledger to the state after a run"
-    rewind = add("rewind", writing.rewind, text)
-    rewind.add_argument("--to-run", required=True, metavar="ID", help="the last run to keep")
-    rewind.add_argument(
-        "--reason", required=True, metavar="TEXT", help="the reason; kept in the ledger"
-    )
-    rewind.add_argument(
-        "--accept-loss",
-        action="store_true",
-        help="rewind even if Kafka no longer has some of the rows",
-    )
-    rewind.add_argument("--by", metavar="NAME", help=_FOR_WHOM)
+    add("rewind", writing.rewind, text, words)
     text = "merge small files of the stream's tables, and delete old files"
-    maintain = add("maintain", writing.maintain, text)
-    maintain.add_argument("--dry-run", action="store_true", help="only say what would happen")
+    add("maintain", writing.maintain, text, {"[--dry-run]": "only say what would happen"})
     _add_erase_commands(add)
-    move = add("move-ledger", writing.move, "move the ledger, or finish an interrupted move")
-    where = ("delta", "airflow")
-    move.add_argument("--to", required=True, choices=where, help="beside the table, or a database")
-    move.add_argument(
-        "--at",
-        metavar="ADDRESS",
-        help="the table's address or the connection's id; default: the one in FILE",
-    )
-    move.add_argument(
-        "--connection",
-        metavar="ID",
-        help="Airflow connection for an address in an object store, if FILE names none",
-    )
+    words = {
+        "--to delta|airflow": "beside the table, or a database",
+        "[--at ADDRESS]": "the table's address or the connection's id; default: the one in FILE",
+        "[--connection ID]": "Airflow connection for an address in an object store, if FILE names"
+        " none",
+    }
+    add("move-ledger", writing.move, "move the ledger, or finish an interrupted move", words)
 
 
 def _add_erase_commands(add: AddCommand) -> None:
+    words = {
+        "[--key COLUMN=VALUE]...": "a column of the typed table and its value; may be repeated for"
+        " more keys",
+        "[--raw-key KEY]...": "the raw Kafka key, as text or as 0x and hexadecimal digits; may be"
+        " repeated",
+        "[--keys-from PATH]": "a CSV file with one key per line; the first line names the columns",
+        "[--reason TEXT]": "the reason, without the key itself; kept in the ledger",
+        "[--plan]": "only say what would happen",
+        "[--future]": "also refuse later records of the keys",
+        "[--now]": "delete files of older versions at once: time travel ends, and their readers"
+        " fail",
+        "[--yes]": "do not ask for confirmation of --now",
+        "[--quarantine-by-bytes]": "also erase records whose bytes contain a key but have no column"
+        " for it, as in quarantine",
+        "[--whole-keys]": "erase all changes of keys whose current row would otherwise be an older"
+        " row",
+        "[--settles ID]...": "an erasure of which only the coordinates are known: the given keys"
+        " are all of its keys",
+        "[--most SHARE]": "the largest share of all rows that may be erased; default: 0.01",
+        "[--by NAME]": _FOR_WHOM,
+    }
     text = "erase the records of keys from every table; without a key: finish what is left"
-    erase = add("erase", erasing.erase, text)
-    text = "a column of the typed table and its value; may be repeated for more keys"
-    erase.add_argument("--key", action="append", default=[], metavar="COLUMN=VALUE", help=text)
-    text = "the raw Kafka key, as text or as 0x and hexadecimal digits; may be repeated"
-    erase.add_argument("--raw-key", action="append", default=[], metavar="KEY", help=text)
-    text = "a CSV file with one key per line; the first line names the columns"
-    erase.add_argument("--keys-from", metavar="PATH", help=text)
-    erase.add_argument(
-        "--reason", metavar="TEXT", help="the reason, without the key itself; kept in the ledger"
-    )
-    erase.add_argument("--plan", action="store_true", help="only say what would happen")
-    text = "also refuse later records of the keys"
-    erase.add_argument("--future", action="store_true", help=text)
-    text = "delete files of older versions at once: time travel ends, and their readers fail"
-    erase.add_argument("--now", action="store_true", help=text)
-    text = "do not ask for confirmation of --now"
-    erase.add_argument("--yes", action="store_true", help=text)
-    text = (
-        "also erase records whose bytes contain a key but have no column for it, as in quarantine"
-    )
-    erase.add_argument("--quarantine-by-bytes", action="store_true", help=text)
-    text = "erase all changes of keys whose current row would otherwise be an older row"
-    erase.add_argument("--whole-keys", action="store_true", help=text)
-    text = "an erasure of which only the coordinates are known: the given keys are all of its keys"
-    erase.add_argument("--settles", action="append", default=[], metavar="ID", help=text)
-    text = "the largest share of all rows that may be erased; default: 0.01"
-    erase.add_argument("--most", type=float, default=0.01, metavar="SHARE", help=text)
-    erase.add_argument("--by", metavar="NAME", help=_FOR_WHOM)
-    listed = add("erasures", erasing.erasures, "list erasures, or print a report about one erasure")
-    listed.add_argument("id", nargs="?", metavar="ID")
+    add("erase", erasing.erase, text, words).set_defaults(most=0.01)
+    text = "list erasures, or print a report about one erasure"
+    add("erasures", erasing.erasures, text, {"[ID]": ""})
 
 
-def _add_request(command: argparse.ArgumentParser) -> None:
-    """Add the options that make a run a backfill."""
-    text = "backfill records written {} this time: ISO 8601 with an offset from UTC"
-    start, end = text.format("at or after"), text.format("before")
-    command.add_argument("--from", dest="window_start", metavar="T", help=start)
-    command.add_argument("--to", dest="window_end", metavar="T", help=end)
-    command.add_argument(
-        "--ranges",
-        metavar="JSON",
-        help="backfill [{topic, partition, start_offset, end_offset}]; end_offset is exclusive",
-    )
+def _add_words(command: argparse._ActionsContainer, words: Words) -> None:
+    """Add arguments to a command or to a group of them."""
+    for word, text in words.items():
+        found = _WORD.fullmatch(word)
+        assert found is not None
+        optional, flag, value, many = found.groups()
+        more: dict[str, Any] = {"help": text}
+        if not value:
+            more["action"] = "store_true"
+        elif "|" in value:
+            more["choices"] = value.split("|")
+        else:
+            more |= {"metavar": value, "type": _TYPES.get(value, str)}
+        if flag is None:
+            more["nargs"] = "*" if many else "?" if optional else None
+            command.add_argument(value.lower() + "s" * bool(many), **more)
+        else:
+            more |= {"action": "append", "default": []} if many else {}
+            command.add_argument(flag, required=not optional, **more)
 
 
 def _file_of(options: argparse.Namespace) -> str | None:

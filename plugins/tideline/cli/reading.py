@@ -209,7 +209,7 @@ def explain_record(options: argparse.Namespace, output: Output) -> int:
     yet. The brokers are asked only about offsets that no run has landed. With --key the answer is a
     key's row in the current table and all of its decoded changes; a column without = is null.
     """
-    if options.key is not None:
+    if options.key:
         return _explain_key(options, output)
     if options.offset is None:
         raise BadInput("explain: got no record; allowed: TOPIC PARTITION OFFSET, or --key")

@@ -48,8 +48,8 @@ def init(options: argparse.Namespace, output: Output) -> int:
         raise BadInput(f"{path}: there is no folder {path.parent}; create it, or name another file")
     known = _topics(options.connection)
     if not known:
-        raise BadInput(_empty(options.connection, path, (options.topics or ["orders"])[0]))
-    chosen = options.topics or _ask(known, options.connection)
+        raise BadInput(_empty(options.connection, path, (options.topic or ["orders"])[0]))
+    chosen = options.topic or _ask(known, options.connection)
     missing = [topic for topic in chosen if topic not in known]
     if missing:
         raise BadInput(
@@ -126,8 +126,9 @@ def fetch(options: argparse.Namespace, output: Output) -> int:
     Jars that are there already are kept. --into copies all of them into a folder for
     TIDELINE_SPARK_JARS.
     """
-    jars = fetch_for_runs(*dict.fromkeys(options.stores or []))
-    prepare_archives(dict.fromkeys(options.stores or []))
+    stores = dict.fromkeys(vars(options)["for"])
+    jars = fetch_for_runs(*stores)
+    prepare_archives(stores)
     if options.into is not None:
         folder = Path(options.into).absolute()
         try:

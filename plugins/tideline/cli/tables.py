@@ -77,7 +77,7 @@ def redrive(options: argparse.Namespace, output: Output) -> int:
     stream = read_stream(options.file, options.stream)
     run_id = options.run_id or new_run_id("redrive")
     with watched_run(stream, run_id, RunRequest(by=os_user())) as context:
-        redriven = redrive_records(context, options.classes or (), _parsed_time(options.since))
+        redriven = redrive_records(context, vars(options)["class"], _parsed_time(options.since))
     answer = build_redriven(run_id, redriven)
     output.answer(
         answer,

@@ -148,7 +148,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
 
 def _request(options: argparse.Namespace) -> RunRequest:
     """What --from, --to and --ranges ask for."""
-    form = {"from": options.window_start, "to": options.window_end, "ranges": options.ranges}
+    form = {key: vars(options)[key] for key in ("from", "to", "ranges")}
     return replace(read_form(form, datetime.now(UTC)), by=os_user())
 
 
