@@ -83,8 +83,7 @@ def _value(action: argparse.Action) -> list[str]:
         return []
     if action.choices is not None:
         return ["|".join(map(str, action.choices))]
-    metavar = action.metavar or action.dest.upper().replace("_", "-")
-    return [str(metavar)]
+    return [str(action.metavar).replace("_", "-")]
 
 
 def _rows(actions: list[argparse.Action]) -> Iterator[tuple[str, str]]:

@@ -4,6 +4,7 @@ import json
 from argparse import Namespace
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
@@ -155,9 +156,8 @@ def test_an_erasure_that_is_not_settled_is_named_wherever_somebody_looks(
     found = Namespace(streams=(landed.stream,), problems=())
     monkeypatch.setattr(reading, "contents_in", lambda _: found)
     monkeypatch.setattr(reading._Brokers, "observed", lambda *_: (None, None, ()))
-    monkeypatch.setattr(erasing, "read_stream", lambda *_: landed.stream)
-    asked = Namespace(files=["s.yaml"], file="s.yaml", stream=None, id=None)
-    for command in (reading.status, erasing.erasures):
+    asked = Namespace(files=["s.yaml"], id=None)
+    for command in (reading.status, partial(erasing.erasures, landed.stream)):
         command(asked, Output(False))
         assert "with --settles erase-1" in " ".join(capsys.readouterr().out.split())
         command(asked, Output(True))

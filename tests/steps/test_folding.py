@@ -78,10 +78,9 @@ def test_a_look_tells_changes_without_an_order_and_writes_nothing(folded):
 
 @pytest.mark.parametrize("as_json", [True, False])
 def test_the_command_says_what_a_look_has_told(folded, monkeypatch, capsys, as_json):
-    monkeypatch.setattr(command, "read_stream", lambda *_: folded.stream)
     monkeypatch.setattr(command, "watched_run", lambda *_: nullcontext(folded.open("look")))
-    asked = Namespace(file="s.yaml", stream=None, run_id="look", check=True, buckets=1)
-    assert command.fold(asked, Output(as_json, "s.yaml")) == AuditNotClean.exit_code
+    asked = Namespace(run_id="look", check=True, buckets=1)
+    assert command.fold(folded.stream, asked, Output(as_json, "s.yaml")) == AuditNotClean.exit_code
     said = capsys.readouterr().out
     if as_json:
         (flaw,) = json.loads(said)["flaws"]

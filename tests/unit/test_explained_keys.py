@@ -69,7 +69,6 @@ def asked(monkeypatch):
         return ExplainedKey(key, None, False, ())
 
     stream = SimpleNamespace(current=True)
-    monkeypatch.setattr(command, "read_stream", lambda *_: stream)
     monkeypatch.setattr(command, "open_run", lambda *_: nullcontext())
     monkeypatch.setattr(explaining, "explain_key", explained)
 
@@ -77,7 +76,7 @@ def asked(monkeypatch):
         given = [word for text in words for word in ("--key", text)]
         options = build_parser().parse_args(["explain", "f.yaml", *given])
         assert isinstance(options, Namespace)
-        assert command.explain_record(options, Output(as_json)) == 0
+        command.explain_record(stream, options, Output(as_json))
         return seen[-1]
 
     return ask

@@ -19,14 +19,13 @@ from tideline.landing.context import now
 from tideline.model.erasing import untold_text
 from tideline.model.request import RunRequest
 from tideline.model.wording import first_few, how_many, not_among, shown, size_text
-from tideline.stream.files import read_stream
 from tideline.stream.stream import Stream
 from tideline.wiring import open_ledger, open_tables
 
 _COLUMNS = ("table", "rows", "files with rows", "size", "removed in version", "deleted")
 
 
-def erase(options: argparse.Namespace, output: Output) -> int:
+def erase(stream: Stream, options: argparse.Namespace, output: Output) -> int:
     """Erase the records of keys from every table of the stream, and keep them out.
 
     With --plan nothing is changed. Without a key the command finishes interrupted erasures, and
@@ -42,7 +41,6 @@ def erase(options: argparse.Namespace, output: Output) -> int:
     )
     from tideline.operations.erasing import erase as erase_records
 
-    stream = read_stream(options.file, options.stream)
     keys = tuple(map(_key, options.key))
     raw_keys = tuple(map(_raw_key, options.raw_key))
     if options.keys_from is not None:
@@ -128,9 +126,8 @@ def _raw_key(text: str) -> bytes:
         raise BadInput("--raw-key: got 0x and no hexadecimal digits") from error
 
 
-def erasures(options: argparse.Namespace, output: Output) -> int:
+def erasures(stream: Stream, options: argparse.Namespace, output: Output) -> int:
     """List all erasures; with an ID, print a report about one erasure in Markdown."""
-    stream = read_stream(options.file, options.stream)
     return _answer_all(stream, output, True, options.id)
 
 

@@ -69,7 +69,7 @@ def entries() -> dict[str, str]:
     return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
-def show_entries(options: argparse.Namespace, output: Output) -> int:
+def show_entries(options: argparse.Namespace, output: Output) -> None:
     """Explain an incident or an error, and what to do.
 
     Without a name the command prints all names.
@@ -77,7 +77,7 @@ def show_entries(options: argparse.Namespace, output: Output) -> int:
     known = entries()
     if not options.names:
         print("\n".join(known))
-        return 0
+        return
     by_name = {name.lower(): name for name in known}
     for given in options.names:
         if given.lower() not in by_name:
@@ -86,4 +86,3 @@ def show_entries(options: argparse.Namespace, output: Output) -> int:
         name = by_name[given.lower()]
         text = _LINK.sub(r"\1", known[name]).strip()
         print(f"{name}\n\n{text}\n")
-    return 0

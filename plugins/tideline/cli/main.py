@@ -11,6 +11,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from inspect import getdoc
 from pathlib import Path
 from typing import Any, TextIO
@@ -20,18 +21,21 @@ from tideline.cli import doctor as doctors
 from tideline.cli import erasing, fleets, reading, starting, tables, validating, writing
 from tideline.cli.helping import show_entries, whole_help
 from tideline.cli.output import Output
-from tideline.errors import TidelineError
+from tideline.errors import BadInput, TidelineError
 from tideline.model.addresses import STORES
 from tideline.model.wording import did_you_mean, not_among, shown
-from tideline.stream.files import file_in
+from tideline.stream.files import file_in, read_stream
+from tideline.stream.stream import Stream
 from tideline.waits import tell_waits
 
-Answer = Callable[[argparse.Namespace, Output], int]
-"""Executes a command; returns the exit status."""
+Answer = Callable[[argparse.Namespace, Output], int | None]
+"""Executes a command; returns the exit status, None for 0."""
+StreamAnswer = Callable[[Stream, argparse.Namespace, Output], int | None]
+"""The same, for a command about one stream."""
 Words = Mapping[str, str]
 """Arguments as a line of usage has them, as `--to-run ID` or `[--key KEY]...`, and their help."""
-AddCommand = Callable[[str, Answer, str, Words], argparse.ArgumentParser]
-"""Adds a command: its name, its function, what it does, its arguments."""
+AddCommand = Callable[[str, StreamAnswer, str, Words], argparse.ArgumentParser]
+"""Adds a command about one stream: its name, its function, what it does, its arguments."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -53,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if options.takes_stream and Path(options.file).is_dir():
             options.file = str(file_in(options.file, options.stream))
-        status: int = options.answer(options, output)
+        status: int = options.answer(options, output) or 0
         sys.stdout.flush()  # here, where a broken pipe is caught
     except TidelineError as error:
         output.error(error)
@@ -77,6 +81,15 @@ _OF_STREAM: Words = {
     "FILE": "a stream file, a fleet file, or a folder of them",
     "[--stream NAME]": "the stream, if FILE is a fleet file or a folder",
 }
+_WRITTEN = "backfill records written {} this time: ISO 8601 with an offset from UTC"
+_BACKFILL: Words = {
+    "[--from T]": _WRITTEN.format("at or after"),
+    "[--to T]": _WRITTEN.format("before"),
+    "[--ranges JSON]": "backfill [{topic, partition, start_offset, end_offset}]; end_offset is"
+    " exclusive",
+}
+_NEEDS = {"decode": "decode", **dict.fromkeys(("fold", "current", "sweep"), "current")}
+"""Sections that a command needs in the stream file."""
 _WORD = re.compile(r"(\[)?(--[a-z0-9-]+)? ?(\S*?)\]?(\.\.\.)?")
 _TYPES: Mapping[str, type] = {"N": int, "PARTITION": int, "OFFSET": int, "SHARE": float}
 """What a value of that name is; any other is a text."""
@@ -125,19 +138,21 @@ def build_parser() -> argparse.ArgumentParser:
             "--json", dest="output", action="store_const", const="json", help=text_of_json
         )
         command.add_argument("--verbose", "-v", action="store_true", help="log more")
-        command.set_defaults(answer=answer, parser=command, output="table", takes_stream=False)
+        command.set_defaults(answer=answer, parser=command, output="table")
+        command.set_defaults(takes_stream=_OF_STREAM.items() <= words.items())
         _add_words(command, words)
         return command
 
     def add_for_stream(
-        name: str, answer: Answer, text: str, words: Words
+        name: str, answer: StreamAnswer, text: str, words: Words
     ) -> argparse.ArgumentParser:
-        command = add(name, answer, text, {**_OF_STREAM, **words})
-        command.set_defaults(takes_stream=True)
+        reads = partial(_of_stream, answer, _NEEDS.get(name))
+        command = add(name, reads, text, {**_OF_STREAM, **words})
+        command.description = getdoc(answer)
         return command
 
     # `helping.GROUPS` has the order in which `tideline --help` lists them.
-    words: dict[str, str] = {
+    words = {
         "FILE": "the file to write, for example orders.yaml",
         "[--connection ID]": "the Kafka connection",
         "[--topic T]...": "a topic; may be repeated",
@@ -151,7 +166,15 @@ def build_parser() -> argparse.ArgumentParser:
     words = {"OLD": "", "NEW": ""}
     words["[--stream NAME]"] = "with fleet files: the stream to compare"
     add("diff", validating.diff, "say what an edit of a live stream's file changes", words)
-    _add_run_commands(add_for_stream)
+    text = "show what a run would read; store nothing"
+    add_for_stream("plan", writing.plan, text, _BACKFILL)
+    words = {
+        "[--run-id RUN_ID]": "the run's id; the id of an earlier run replays its plan",
+        "[--parallel N]": "with a fleet file: land N topics at once; default: its `threads`",
+    }
+    words = {**_OF_STREAM, **words, **_BACKFILL}
+    add("run", writing.run, "land what is new, in one run", words)
+    _add_table_commands(add_for_stream)
     text = "write the list of topics again if it was lost; deleted topics are not in it"
     words = {"FILE": "", "[--new-list]": text}
     add("discover", fleets.discover_topics, "find the topics of a fleet", words)
@@ -160,7 +183,6 @@ def build_parser() -> argparse.ArgumentParser:
     text = "show one line for each stream: lag, headroom, incidents"
     add("status", reading.status, text, {"[FILE]...": _FILES})
     _add_record_commands(add_for_stream)
-    _add_decision_commands(add_for_stream)
     text = "also read all rows of N buckets of the current table, other buckets each day"
     words = {"[--buckets N]": text}
     text = "compare ledger, table and broker"
@@ -182,20 +204,7 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_run_commands(add: AddCommand) -> None:
-    text = "backfill records written {} this time: ISO 8601 with an offset from UTC"
-    backfill = {
-        "[--from T]": text.format("at or after"),
-        "[--to T]": text.format("before"),
-        "[--ranges JSON]": "backfill [{topic, partition, start_offset, end_offset}]; end_offset is"
-        " exclusive",
-    }
-    add("plan", writing.plan, "show what a run would read; store nothing", backfill)
-    words: dict[str, str] = {
-        "[--run-id RUN_ID]": "the run's id; the id of an earlier run replays its plan",
-        "[--parallel N]": "with a fleet file: land N topics at once; default: its `threads`",
-    }
-    add("run", writing.run, "land what is new, in one run", {**words, **backfill})
+def _add_table_commands(add: AddCommand) -> None:
     words = {
         "[--run-id RUN_ID]": "the run's id; the id of an earlier run decodes its plan again",
         "[--again]": "decode all records again, and say how many rows have changed",
@@ -237,9 +246,6 @@ def _add_record_commands(add: AddCommand) -> None:
     words |= {"[--key COLUMN[=VALUE]]...": text}
     add("explain", reading.explain_record, "say what happened to one record", words)
     add("ledger", reading.ledger, "show positions, plans, coverage, incidents and rewinds", {})
-
-
-def _add_decision_commands(add: AddCommand) -> None:
     text = "show open incidents: what was found, what is at stake, what you can do"
     add("incident", reading.incident, text, {"[ID]": ""})
     words = {
@@ -264,17 +270,6 @@ def _add_operation_commands(add: AddCommand) -> None:
     add("rewind", writing.rewind, text, words)
     text = "merge small files of the stream's tables, and delete old files"
     add("maintain", writing.maintain, text, {"[--dry-run]": "only say what would happen"})
-    _add_erase_commands(add)
-    words = {
-        "--to delta|airflow": "beside the table, or a database",
-        "[--at ADDRESS]": "the table's address or the connection's id; default: the one in FILE",
-        "[--connection ID]": "Airflow connection for an address in an object store, if FILE names"
-        " none",
-    }
-    add("move-ledger", writing.move, "move the ledger, or finish an interrupted move", words)
-
-
-def _add_erase_commands(add: AddCommand) -> None:
     words = {
         "[--key COLUMN=VALUE]...": "a column of the typed table and its value; may be repeated for"
         " more keys",
@@ -300,6 +295,23 @@ def _add_erase_commands(add: AddCommand) -> None:
     add("erase", erasing.erase, text, words).set_defaults(most=0.01)
     text = "list erasures, or print a report about one erasure"
     add("erasures", erasing.erasures, text, {"[ID]": ""})
+    words = {
+        "--to delta|airflow": "beside the table, or a database",
+        "[--at ADDRESS]": "the table's address or the connection's id; default: the one in FILE",
+        "[--connection ID]": "Airflow connection for an address in an object store, if FILE names"
+        " none",
+    }
+    add("move-ledger", writing.move, "move the ledger, or finish an interrupted move", words)
+
+
+def _of_stream(
+    answer: StreamAnswer, section: str | None, options: argparse.Namespace, output: Output
+) -> int | None:
+    """Execute a command about one stream; its file needs the section, if one is named."""
+    stream = read_stream(options.file, options.stream)
+    if section is not None and getattr(stream, section) is None:
+        raise BadInput(f"{options.file}: {section}: got nothing; required for this command")
+    return answer(stream, options, output)
 
 
 def _add_words(command: argparse._ActionsContainer, words: Words) -> None:

@@ -58,7 +58,7 @@ from tideline.rules.incidents import (
     where_to_read,
 )
 from tideline.rules.positions import mark_followed
-from tideline.stream.files import contents_in, files_in, read_stream, streams_folder
+from tideline.stream.files import contents_in, files_in, streams_folder
 from tideline.stream.stream import Stream
 from tideline.wiring import Clusters, open_ledger, open_run
 
@@ -72,7 +72,7 @@ _HEADINGS = (
 )
 
 
-def status(options: argparse.Namespace, output: Output) -> int:
+def status(options: argparse.Namespace, output: Output) -> None:
     """Show one line for each stream of the files and folders, or of the streams folder.
 
     A line has the state (never run, up to date, behind, decided, waiting for a person, halted), the
@@ -108,7 +108,6 @@ def status(options: argparse.Namespace, output: Output) -> int:
     )
     told = first_lines("", problems, _SHOWN)
     output.answer(answer, *heading, *_shown(found, now), *told, *map(_driver_line, drivers))
-    return 0
 
 
 def _driver_line(driver: WarmDriver) -> str:
@@ -201,7 +200,7 @@ def _headroom(status: StreamStatus) -> str | None:
     return duration_text(left) + (", estimated" if status.headroom_estimated else "")
 
 
-def explain_record(options: argparse.Namespace, output: Output) -> int:
+def explain_record(stream: Stream, options: argparse.Namespace, output: Output) -> None:
     """Say what happened to one record.
 
     The answer is one of: landed, by which run and in which version of the table; accepted as lost,
@@ -210,7 +209,8 @@ def explain_record(options: argparse.Namespace, output: Output) -> int:
     key's row in the current table and all of its decoded changes; a column without = is null.
     """
     if options.key:
-        return _explain_key(options, output)
+        _explain_key(stream, options, output)
+        return
     if options.offset is None:
         raise BadInput("explain: got no record; allowed: TOPIC PARTITION OFFSET, or --key")
     place = TopicPartition(options.topic, options.partition)
@@ -218,27 +218,23 @@ def explain_record(options: argparse.Namespace, output: Output) -> int:
         raise BadInput(
             f"partition, offset: got {options.partition}, {options.offset}; allowed: 0 or more"
         )
-    with open_run(read_stream(options.file, options.stream), "explain", RunRequest()) as run:
+    with open_run(stream, "explain", RunRequest()) as run:
         found = reading.explain_record(run, place, options.offset)
     version = "" if found.table_version is None else f", table version {found.table_version}"
     decoded = {None: "", True: ", decoded", False: ", not decoded yet"}[found.decoded]
     line = f"{found.place}: {found.outcome}: {found.text}{version}{decoded}"
     output.answer(Explained.of(found), line)
-    return 0
 
 
-def _explain_key(options: argparse.Namespace, output: Output) -> int:
+def _explain_key(stream: Stream, options: argparse.Namespace, output: Output) -> None:
     from tideline.folding.explaining import explain_key  # other commands need none
 
-    stream = read_stream(options.file, options.stream)
     if stream.current is None:
         raise BadInput(f"{options.file}: current: got nothing; required for --key")
     if options.topic is not None:
         raise BadInput("--key: got a record as well; allowed: either a key or a record")
-    key: dict[str, str | None] = {}
-    for text in options.key:
-        column, equals, value = text.partition("=")
-        key[column] = value if equals else None
+    parts = (text.partition("=") for text in options.key)
+    key = {column: value if equals else None for column, equals, value in parts}
     with open_run(stream, "explain", RunRequest()) as run:
         found = explain_key(run, key)
     named = ", ".join(f"{n} is null" if v is None else f"{n}={v}" for n, v in key.items())
@@ -250,12 +246,10 @@ def _explain_key(options: argparse.Namespace, output: Output) -> int:
         *(f"  {change}" for change in found.changes[:_SHOWN]),
         *([f"  and {rest} before"] if rest > 0 else []),
     )
-    return 0
 
 
-def ledger(options: argparse.Namespace, output: Output) -> int:
+def ledger(stream: Stream, options: argparse.Namespace, output: Output) -> None:
     """Show positions, plans, coverage, incidents and rewinds."""
-    stream = read_stream(options.file, options.stream)
     store = open_ledger(stream)
     state = store.read()
     closed_runs, closed_incidents = list(store.closed_runs()), list(store.closed_incidents())
@@ -277,10 +271,9 @@ def ledger(options: argparse.Namespace, output: Output) -> int:
         *(str(rewind) for rewind in rewinds[-_SHOWN:]),
         grid_of(runs, newest),
     )
-    return 0
 
 
-def audit(options: argparse.Namespace, output: Output) -> int:
+def audit(stream: Stream, options: argparse.Namespace, output: Output) -> int:
     """Compare ledger, table and broker.
 
     The audit reads no values, and no rows of the current table. With --buckets N Spark also reads
@@ -289,7 +282,6 @@ def audit(options: argparse.Namespace, output: Output) -> int:
     """
     if options.buckets < 0:
         raise BadInput(f"--buckets: got {options.buckets}; allowed: 0 or more")
-    stream = read_stream(options.file, options.stream)
     if options.buckets and stream.current is None:
         raise BadInput(f"{options.file}: current: got nothing; required for --buckets")
     doing = f"reading the tables of {stream.stream}, and asking its brokers"
@@ -340,9 +332,8 @@ def _current_lines(current: CurrentAudit | None) -> list[str]:
     return [line, *map(str, current.wrong)]
 
 
-def incident(options: argparse.Namespace, output: Output) -> int:
+def incident(stream: Stream, options: argparse.Namespace, output: Output) -> None:
     """Show open incidents, or one incident: what was found, what is at stake, what you can do."""
-    stream = read_stream(options.file, options.stream)
     ledger = open_ledger(stream)
     shown = ledger.read().open_incidents
     if options.id is not None:
@@ -352,7 +343,6 @@ def incident(options: argparse.Namespace, output: Output) -> int:
     groups = grouped(shown)
     lines = [line for group in groups for line in _lines(closed_runs, group)]
     output.answer(Incidents(incidents=details), *(lines or ["no open incident"]))
-    return 0
 
 
 def _by_id(ledger: Ledger, incident_id: str) -> Incident:
@@ -393,12 +383,11 @@ def _at_stake(incident: Incident) -> str:
     return f"{finding.place}: {finding.at_stake or f'found {finding.actual}'}"
 
 
-def resolve(options: argparse.Namespace, output: Output) -> int:
+def resolve(stream: Stream, options: argparse.Namespace, output: Output) -> None:
     """Decide about an open incident.
 
     The stream's next run carries the decision out, or the halted run once you clear it.
     """
-    stream = read_stream(options.file, options.stream)
     ledger = open_ledger(stream)
     by = os_user(options.by)
     decision = Decision(options.choice, by, datetime.now(UTC), options.reason)
@@ -414,4 +403,3 @@ def resolve(options: argparse.Namespace, output: Output) -> int:
         Resolution(incident=build_incident(first), incidents=shown),
         f"{names}: {options.choice} by {by}: {effect}",
     )
-    return 0

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
+from tideline.cli.output import os_user
 from tideline.landing.context import RunContext
 from tideline.launch.job import SparkPort
 from tideline.launch.launcher import Launcher
@@ -23,13 +24,15 @@ def new_run_id(kind: str = "manual") -> str:
 
 @contextmanager
 def watched_run(
-    stream: Stream, run_id: str, request: RunRequest, doing: str = ""
+    stream: Stream, run_id: str, request: RunRequest | None = None, doing: str = ""
 ) -> Iterator[RunContext]:
     """A run that shows a terminal that it is at work, and how far Spark is.
 
     Args:
+        request: None: no backfill, by this user.
         doing: As of `working`.
     """
+    request = request or RunRequest(by=os_user())
     with working(doing) as line, open_run(stream, run_id, request, _spark(stream, line)) as run:
         yield run
 

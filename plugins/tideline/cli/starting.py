@@ -32,7 +32,7 @@ _HEADER = """\
 """
 
 
-def init(options: argparse.Namespace, output: Output) -> int:
+def init(options: argparse.Namespace, output: Output) -> None:
     """Ask the cluster for its topics, and write a stream file that lands some of them.
 
     Without --topic the command asks you to choose. It overwrites no file.
@@ -77,7 +77,6 @@ def init(options: argparse.Namespace, output: Output) -> int:
         f"{path}: stream {name}, {', '.join(chosen)} into {table}",
         f"Next: tideline doctor {path}; tideline plan {path}",
     )
-    return 0
 
 
 def _topics(connection: str) -> list[str]:
@@ -120,7 +119,7 @@ def _listed(known: list[str]) -> str:
     return first_few(known, _SHOWN)
 
 
-def fetch(options: argparse.Namespace, output: Output) -> int:
+def fetch(options: argparse.Namespace, output: Output) -> None:
     """Download the jars that Spark needs into the cache, once, and archive Spark's classes.
 
     Jars that are there already are kept. --into copies all of them into a folder for
@@ -143,7 +142,6 @@ def fetch(options: argparse.Namespace, output: Output) -> int:
     output.answer(
         answer, *(f"{how_many(count, 'jar')} in {folder}" for folder, count in counted.items())
     )
-    return 0
 
 
 def demo(options: argparse.Namespace, output: Output) -> int:

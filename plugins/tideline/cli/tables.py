@@ -6,7 +6,7 @@ import argparse
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from tideline.cli.output import Output, os_user
+from tideline.cli.output import Output
 from tideline.cli.runs import new_run_id, watched_run
 from tideline.contract.answers import CurrentView, Swept
 from tideline.contract.building import (
@@ -22,7 +22,6 @@ from tideline.model.decoding import DecodeRecord
 from tideline.model.request import RunRequest
 from tideline.model.wording import how_many, shown
 from tideline.pipeline.run_batch import decode_batch, fold_batch
-from tideline.stream.files import read_stream
 from tideline.stream.stream import Stream
 from tideline.wiring import open_run
 
@@ -30,61 +29,52 @@ if TYPE_CHECKING:
     from tideline.folding.checking import CurrentCheck
 
 
-def decode(options: argparse.Namespace, output: Output) -> int:
+def decode(stream: Stream, options: argparse.Namespace, output: Output) -> None:
     """Decode the landed rows that are not decoded yet; land nothing.
 
     The id of an earlier run decodes its plan again. With --again, all rows that an older version of
     the rules decoded are decoded again by the present rules; with --since only those at or after
     that time.
     """
-    stream = read_stream(options.file, options.stream)
-    if stream.decode is None:
-        raise BadInput(f"{options.file}: decode: got nothing; required for this command")
     if options.again:
-        return _decode_again(stream, options, output)
+        _decode_again(stream, options, output)
+        return
     if options.since is not None:
         raise BadInput(f"--since: got {shown(options.since)}; allowed only together with --again")
-    run_id = options.run_id or new_run_id()
-    with watched_run(stream, run_id, RunRequest(by=os_user())) as context:
+    with watched_run(stream, options.run_id or new_run_id()) as context:
         decode_batch(context)
     lines = decoded_lines(context.decoded) or ["nothing to decode"]
-    output.answer(build_decoded(run_id, context.decoded), *lines)
-    return 0
+    output.answer(build_decoded(context.run_id, context.decoded), *lines)
 
 
-def _decode_again(stream: Stream, options: argparse.Namespace, output: Output) -> int:
+def _decode_again(stream: Stream, options: argparse.Namespace, output: Output) -> None:
     from tideline.operations.redrive import decode_again  # other commands need none
 
     since = _parsed_time(options.since)
-    run_id = options.run_id or new_run_id("again")
-    with watched_run(stream, run_id, RunRequest(by=os_user())) as context:
+    with watched_run(stream, options.run_id or new_run_id("again")) as context:
         done = decode_again(context, since)
     output.answer(
-        build_decoded_again(run_id, done),
+        build_decoded_again(context.run_id, done),
         f"decoded {how_many(done.asked, 'offset')} again; rows that changed: {done.changed:,} in"
         f" the typed table, {done.quarantine_changed:,} in the quarantine table",
     )
-    return 0
 
 
-def redrive(options: argparse.Namespace, output: Output) -> int:
+def redrive(stream: Stream, options: argparse.Namespace, output: Output) -> None:
     """Decode quarantined records again.
 
     Without options all of them; otherwise only some error classes, or records at or after --since.
     """
     from tideline.operations.redrive import redrive as redrive_records  # other commands need none
 
-    stream = read_stream(options.file, options.stream)
-    run_id = options.run_id or new_run_id("redrive")
-    with watched_run(stream, run_id, RunRequest(by=os_user())) as context:
+    with watched_run(stream, options.run_id or new_run_id("redrive")) as context:
         redriven = redrive_records(context, vars(options)["class"], _parsed_time(options.since))
-    answer = build_redriven(run_id, redriven)
+    answer = build_redriven(context.run_id, redriven)
     output.answer(
         answer,
         f"{answer.moved:,} of {how_many(answer.asked, 'quarantined record')} became typed rows;"
         f" {answer.left:,} stay in quarantine",
     )
-    return 0
 
 
 def _parsed_time(text: str | None) -> datetime | None:
@@ -107,21 +97,18 @@ def _parsed_time(text: str | None) -> datetime | None:
     return at
 
 
-def fold(options: argparse.Namespace, output: Output) -> int:
+def fold(stream: Stream, options: argparse.Namespace, output: Output) -> int:
     """Update the current table from the decoded rows; land and decode nothing.
 
     The command folds at once, whatever current.every says. The id of an earlier run folds its
     changes again. With --anew every bucket is rebuilt from all decoded rows.
     """
-    stream = read_stream(options.file, options.stream)
-    if stream.current is None:
-        raise BadInput(f"{options.file}: current: got nothing; required for this command")
     run_id = options.run_id or new_run_id()
     if options.check:
         return _check(stream, run_id, options.buckets, output)
     if options.buckets is not None:
         raise BadInput(f"--buckets: got {options.buckets}; allowed only together with --check")
-    with watched_run(stream, run_id, RunRequest(by=os_user())) as context:
+    with watched_run(stream, run_id) as context:
         fold_batch(context, "anew" if options.anew else "due")
         folding = context.ledger.read().folding
     lines = folded_lines(context.folded, folding) or ["nothing to fold"]
@@ -134,7 +121,7 @@ def _check(stream: Stream, run_id: str, count: int | None, output: Output) -> in
 
     if count is not None and count < 1:
         raise BadInput(f"--buckets: got {count}; allowed: 1 or more")
-    with watched_run(stream, run_id, RunRequest(by=os_user())) as context:
+    with watched_run(stream, run_id) as context:
         check = check_current(context, count)
     answer = build_checked(check)
     summary = "clean: the current table matches" if answer.clean else "NOT CLEAN: checked against"
@@ -157,7 +144,7 @@ def _after_flaws(check: CurrentCheck) -> str:
     return anew
 
 
-def current_view(options: argparse.Namespace, output: Output) -> int:
+def current_view(stream: Stream, options: argparse.Namespace, output: Output) -> None:
     """Print SQL that returns the latest row of each key, including changes not folded yet.
 
     The SQL stays right while more changes are folded; SQL that is printed again later reads less.
@@ -165,28 +152,20 @@ def current_view(options: argparse.Namespace, output: Output) -> int:
     """
     from tideline.folding.views import view_of  # other commands need none
 
-    stream = read_stream(options.file, options.stream)
-    if stream.current is None:
-        raise BadInput(f"{options.file}: current: got nothing; required for this command")
     names = None if options.names is None else tuple(options.names)
     with open_run(stream, "current", RunRequest()) as run:
         sql = view_of(run, options.sql, names, is_history=options.history)
     output.answer(CurrentView(sql=sql), sql)
-    return 0
 
 
-def sweep(options: argparse.Namespace, output: Output) -> int:
+def sweep(stream: Stream, options: argparse.Namespace, output: Output) -> None:
     """List rows whose delete was lost: rows that the last complete snapshot no longer contains.
 
     With --rows N the command deletes the rows, if there are still N of them.
     """
     from tideline.folding import sweeping  # other commands need none
 
-    stream = read_stream(options.file, options.stream)
-    if stream.current is None:
-        raise BadInput(f"{options.file}: current: got nothing; required for this command")
-    request, run_id = RunRequest(by=os_user()), new_run_id("sweep")
-    with watched_run(stream, run_id, request) as context:
+    with watched_run(stream, new_run_id("sweep")) as context:
         if options.rows is None:
             ghosts, record = sweeping.find_ghosts(context), None
         else:
@@ -212,7 +191,6 @@ def sweep(options: argparse.Namespace, output: Output) -> int:
         f"{rows} {what}",
         *([f"Next: tideline sweep FILE --rows {ghosts.rows}"] if answer.status == "listed" else []),
     )
-    return 0
 
 
 def decoded_lines(record: DecodeRecord | None) -> list[str]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tideline.decoding.checking import Wrong
 
 
-def validate(options: argparse.Namespace, output: Output) -> int:
+def validate(options: argparse.Namespace, output: Output) -> None:
     """Check stream files and fleet files; report every problem of every file.
 
     Spark checks the conditions under `decode.expect`; the command starts Spark if there are any.
@@ -71,7 +71,6 @@ def validate(options: argparse.Namespace, output: Output) -> int:
         *(f"{file}: {name}" for name, file in names.items()),
         *(f"{file}: {name}, {later}" for name, file in fleets.items()),
     )
-    return 0
 
 
 def diff(options: argparse.Namespace, output: Output) -> int:

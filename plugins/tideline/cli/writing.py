@@ -59,13 +59,12 @@ _UPKEEP_COLUMNS = (
 )
 
 
-def plan(options: argparse.Namespace, output: Output) -> int:
+def plan(stream: Stream, options: argparse.Namespace, output: Output) -> int:
     """Show what a run would read; store nothing.
 
     The answer lists the offsets of each partition, the findings that would halt the run, and how
     long retention still keeps the records.
     """
-    stream = read_stream(options.file, options.stream)
     with open_run(stream, "plan", _request(options)) as run:
         result = dry_run(run)
     answer = build_plan(stream.stream, result)
@@ -162,12 +161,11 @@ def _failure(error: TidelineError, stream: Stream, run_id: str, request: RunRequ
     return build_run_failure(error, record)
 
 
-def rewind(options: argparse.Namespace, output: Output) -> int:
+def rewind(stream: Stream, options: argparse.Namespace, output: Output) -> int:
     """Restore table and ledger to the state after a run.
 
     Every later run is undone. Run the same command again to finish an interrupted rewind.
     """
-    stream = read_stream(options.file, options.stream)
     by = os_user(options.by)
     asked = RewindRequest(options.to_run, options.reason, by, options.accept_loss)
     try:
@@ -192,7 +190,7 @@ def rewind(options: argparse.Namespace, output: Output) -> int:
     return 0
 
 
-def maintain(options: argparse.Namespace, output: Output) -> int:
+def maintain(stream: Stream, options: argparse.Namespace, output: Output) -> None:
     """Merge small files of the stream's tables, and delete files that no reader needs.
 
     No row changes. Old rows of the quarantine table are removed if the stream file says so.
@@ -201,7 +199,6 @@ def maintain(options: argparse.Namespace, output: Output) -> int:
     from tideline.operations.erasing import finish_erasures
     from tideline.operations.maintenance import maintain_stream
 
-    stream = read_stream(options.file, options.stream)
     request = RunRequest(by=os_user())
     doing = working(f"reading and merging files of {stream.stream}'s tables")
     with open_run(stream, "maintain", request) as run, doing:
@@ -214,7 +211,6 @@ def maintain(options: argparse.Namespace, output: Output) -> int:
         summary = "nothing was changed: the table above shows what would happen"
     rows = grid(_UPKEEP_COLUMNS, map(_upkeep_row, answer.tables))
     output.answer(answer, rows, *map(str, erased), summary)
-    return 0
 
 
 def _upkeep_row(upkeep: TableUpkeep) -> list[str | None]:
@@ -236,9 +232,8 @@ def _text(count: FileCount | RowCount) -> str:
     return f"{number:,} ({size_text(count.bytes)})"
 
 
-def move(options: argparse.Namespace, output: Output) -> int:
+def move(stream: Stream, options: argparse.Namespace, output: Output) -> None:
     """Move the ledger, or finish an interrupted move; say what to change in the stream file."""
-    stream = read_stream(options.file, options.stream)
     target = _location(stream, options.to, options.at)
     connection = _connection(stream, options.connection)
     moved = move_ledger(stream.ledger_location, target, _opens(connection), os_user())
@@ -255,7 +250,6 @@ def move(options: argparse.Namespace, output: Output) -> int:
         lines.append(f"now set {moved.target.in_stream_file}, in {where}")
         lines += _about_the_connection(stream, moved.target, connection)
     output.answer(build_move(stream.stream, moved), summary, *lines)
-    return 0
 
 
 def _location(stream: Stream, kind: LedgerKind, address: str | None) -> LedgerLocation:
