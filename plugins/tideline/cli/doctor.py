@@ -71,6 +71,10 @@ class _Line:
     seconds: float
     error: TidelineError | None = None
 
+    @property
+    def runbook(self) -> tuple[str, ...]:
+        return () if self.error is None else entries_for(self.error)
+
 
 def doctor(options: argparse.Namespace, output: Output) -> int:
     """Check every service that streams need, and say what is wrong and how to fix it.
@@ -94,9 +98,9 @@ def doctor(options: argparse.Namespace, output: Output) -> int:
     warned = [line for line in lines if line.state == "warning"]
     of_streams = f"{how_many(len(lines), 'check')} of {how_many(len(streams), 'stream')}"
     summary = f"{of_streams}: {len(wrong)} failed, {how_many(len(warned), 'warning')}"
-    output.answer(Diagnosis(healthy=not wrong, checks=[_shape(line) for line in lines]), summary)
-    codes = [line.error.exit_code for line in wrong if line.error is not None]
-    return min(codes) if codes else 0
+    checks = [DiagnosisLine.of(line, seconds=round(line.seconds, 3)) for line in lines]
+    output.answer(Diagnosis(healthy=not wrong, checks=checks), summary)
+    return min((line.error.exit_code for line in wrong if line.error is not None), default=0)
 
 
 def _of_files(files: Mapping[str, FileContents]) -> Iterator[_Line]:
@@ -116,19 +120,7 @@ def _shown(line: _Line) -> str:
     text = f"{mark} {where}{line.what} {line.place}: {line.text} ({duration_text(line.seconds)})"
     if line.error is None or not has_entry(line.error):
         return text
-    return f"{text}\n        runbook: {help_on(*entries_for(line.error))}"
-
-
-def _shape(line: _Line) -> DiagnosisLine:
-    return DiagnosisLine(
-        stream=line.stream,
-        what=line.what,
-        place=line.place,
-        state=line.state,
-        text=line.text,
-        seconds=round(line.seconds, 3),
-        runbook=() if line.error is None else entries_for(line.error),
-    )
+    return f"{text}\n        runbook: {help_on(*line.runbook)}"
 
 
 class _Doctor:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 from tideline.cli.output import Output
@@ -19,7 +18,7 @@ from tideline.contract.building import (
 from tideline.errors import AuditNotClean, BadInput
 from tideline.model.current import Folding, FoldRecord
 from tideline.model.decoding import DecodeRecord
-from tideline.model.request import RunRequest
+from tideline.model.request import RunRequest, read_time
 from tideline.model.wording import how_many, shown
 from tideline.pipeline.run_batch import decode_batch, fold_batch
 from tideline.stream.stream import Stream
@@ -50,7 +49,7 @@ def decode(stream: Stream, options: argparse.Namespace, output: Output) -> None:
 def _decode_again(stream: Stream, options: argparse.Namespace, output: Output) -> None:
     from tideline.operations.redrive import decode_again  # other commands need none
 
-    since = _parsed_time(options.since)
+    since = None if options.since is None else read_time("since", options.since)
     with watched_run(stream, options.run_id or new_run_id("again")) as context:
         done = decode_again(context, since)
     output.answer(
@@ -67,34 +66,15 @@ def redrive(stream: Stream, options: argparse.Namespace, output: Output) -> None
     """
     from tideline.operations.redrive import redrive as redrive_records  # other commands need none
 
+    since = None if options.since is None else read_time("since", options.since)
     with watched_run(stream, options.run_id or new_run_id("redrive")) as context:
-        redriven = redrive_records(context, vars(options)["class"], _parsed_time(options.since))
+        redriven = redrive_records(context, vars(options)["class"], since)
     answer = build_redriven(context.run_id, redriven)
     output.answer(
         answer,
         f"{answer.moved:,} of {how_many(answer.asked, 'quarantined record')} became typed rows;"
         f" {answer.left:,} stay in quarantine",
     )
-
-
-def _parsed_time(text: str | None) -> datetime | None:
-    """A time with its offset from UTC; None for None.
-
-    Raises:
-        BadInput: It is none.
-    """
-    if text is None:
-        return None
-    try:
-        at = datetime.fromisoformat(text)
-    except ValueError:
-        at = datetime.min
-    if at.tzinfo is None:
-        raise BadInput(
-            f"--since: got {shown(text)}; allowed: ISO 8601 with its offset from UTC, for example"
-            " 2026-01-31T00:00:00Z"
-        )
-    return at
 
 
 def fold(stream: Stream, options: argparse.Namespace, output: Output) -> int:
