@@ -74,7 +74,7 @@ MUTANTS = (
     ),
     Mutant(
         "an accepted loss is decided by who sends the form",
-        'stream, dag_run, context.get("ti"), from_form=True, decides=accept_loss',
+        'stream, dag_run, context.get("ti"), from_form=True, decides=form["accept_loss"]',
         'stream, dag_run, context.get("ti"), from_form=True',
         RIGHTS,
     ),

@@ -132,12 +132,16 @@ REDRIVE: Form = {
 }
 
 
-def check_form(conf: Mapping[str, Any], form: Form) -> None:
+def check_form(conf: Mapping[str, Any] | None, form: Form) -> dict[str, Any]:
     """Check a run's conf: Airflow accepts unknown keys, and checks types only in its own form.
+
+    Returns:
+        A value for each key: the field's default where the conf has none.
 
     Raises:
         BadInput: An unknown key, a wrong type, or a required key without a value.
     """
+    conf = conf or {}
     for key in sorted(set(conf) - set(form)):
         raise BadInput(f"the run's conf: {key_shown(key)}: unknown key; allowed: {', '.join(form)}")
     for key, field in form.items():
@@ -148,6 +152,7 @@ def check_form(conf: Mapping[str, Any], form: Form) -> None:
         if key in conf and not any(_is_one(given, types) for types, _ in kinds):
             words = ", ".join(word for _, word in kinds)
             raise BadInput(f"the run's conf: {key}: got {shown(given)}; allowed: {words}")
+    return {key: conf.get(key, field.value) for key, field in form.items()}
 
 
 def _is_one(given: object, types: tuple[type, ...]) -> bool:

@@ -133,8 +133,7 @@ class ResolveIncidents(_Operation):
         """Check the form, and decide; the ids of the incidents."""
         dag_run = context["dag_run"]
         with translated_errors():
-            form = dag_run.conf or {}
-            check_form(form, forms.RESOLVE)
+            form = check_form(dag_run.conf, forms.RESOLVE)
             stream = find_stream(form["stream"], self.folder)
             by = require_decider(stream, dag_run, context.get("ti"))
             decision = Decision(form["choice"], by or NOBODY, now(), form["reason"])
@@ -158,24 +157,17 @@ class RewindStream(_Operation):
         """Check the form, and rewind."""
         dag_run = context["dag_run"]
         with translated_errors():
-            form = dag_run.conf or {}
-            check_form(form, forms.REWIND)
+            form = check_form(dag_run.conf, forms.REWIND)
             if form["confirm"] != form["stream"]:
                 raise BadInput(
                     f"confirm: got {shown(form['confirm'])}; allowed: {shown(form['stream'])}, the"
                     " stream's name once more. Nothing has moved"
                 )
             stream = find_stream(form["stream"], self.folder)
-            accept_loss = form.get("accept_loss", False)
             by = require_operator(
-                stream, dag_run, context.get("ti"), from_form=True, decides=accept_loss
+                stream, dag_run, context.get("ti"), from_form=True, decides=form["accept_loss"]
             )
-            asked = RewindRequest(
-                to_run=form["to_run"],
-                reason=form["reason"],
-                by=by or NOBODY,
-                accept_loss=accept_loss,
-            )
+            asked = RewindRequest(form["to_run"], form["reason"], by or NOBODY, form["accept_loss"])
             with open_run(stream, "rewind", RunRequest(by=asked.by)) as run:
                 rewind = rewind_stream(run, asked)
         if rewind is None:
@@ -202,12 +194,11 @@ class EraseRecords(_Operation):
         dag_run = context["dag_run"]
         answers, failed = [], dict[str, TidelineError]()
         with translated_errors():
-            form = dag_run.conf or {}
-            check_form(form, forms.ERASE)
-            is_plan = form.get("plan", True)
-            if not is_plan and form.get("confirm") != form["stream"]:
+            form = check_form(dag_run.conf, forms.ERASE)
+            is_plan = form["plan"]
+            if not is_plan and form["confirm"] != form["stream"]:
                 raise BadInput(
-                    f"confirm: got {shown(form.get('confirm'))}; allowed: {shown(form['stream'])},"
+                    f"confirm: got {shown(form['confirm'])}; allowed: {shown(form['stream'])},"
                     " as `stream` says it. Nothing was changed"
                 )
             streams = find_streams(form["stream"], self.folder)
@@ -215,17 +206,12 @@ class EraseRecords(_Operation):
             self.log.info("streams: %s", ", ".join(stream.stream for stream in streams))
             keys = AskedKeys(
                 read_keys(keys_below(form["keys_from"])),
-                by_bytes=form.get("quarantine_by_bytes", False),
-                whole_keys=form.get("whole_keys", False),
+                by_bytes=form["quarantine_by_bytes"],
+                whole_keys=form["whole_keys"],
             )
             for stream, by in zip(streams, people, strict=True):
                 asked = EraseRequest(
-                    keys,
-                    form["reason"],
-                    by or NOBODY,
-                    form.get("future", False),
-                    form.get("now", False),
-                    form.get("most", 0.01),
+                    keys, form["reason"], by or NOBODY, form["future"], form["now"], form["most"]
                 )
                 launcher = self.launcher(stream)
                 run_id = f"erase__{dag_run.run_id}"
@@ -269,9 +255,8 @@ class MaintainStream(_Operation):
         name, dry_run = self.stream, False
         with translated_errors():
             if name is None:
-                form = context["dag_run"].conf or {}
-                check_form(form, forms.MAINTENANCE)
-                name, dry_run = form["stream"], form.get("dry_run", False)
+                form = check_form(context["dag_run"].conf, forms.MAINTENANCE)
+                name, dry_run = form["stream"], form["dry_run"]
             stream = find_stream(name, self.folder)
             chosen = self.stream is None
             by = require_operator(
@@ -316,10 +301,9 @@ class RedriveRecords(_Operation):
         run_id = f"redrive__{context['dag_run'].run_id}"
         with translated_errors():
             if name is None:
-                form = context["dag_run"].conf or {}
-                check_form(form, forms.REDRIVE)
-                name, classes = form["stream"], classes_in(form.get("class"))
-                since = read_time("since", form["since"]) if form.get("since") else None
+                form = check_form(context["dag_run"].conf, forms.REDRIVE)
+                name, classes = form["stream"], classes_in(form["class"])
+                since = read_time("since", form["since"]) if form["since"] else None
             stream = find_stream(name, self.folder)
             chosen = self.stream is None
             by = require_operator(stream, context["dag_run"], context.get("ti"), from_form=chosen)
