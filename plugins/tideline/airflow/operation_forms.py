@@ -9,6 +9,7 @@ from typing import Any
 from airflow.sdk import Param
 
 from tideline.errors import BadInput
+from tideline.model.erasing import MOST
 from tideline.model.verdicts import VERDICTS, valid_choices
 from tideline.model.wording import key_shown, shown
 
@@ -95,7 +96,7 @@ ERASE: Form = {
         section=_MORE,
     ),
     "most": Param(
-        0.01,
+        MOST,
         type="number",
         exclusiveMinimum=0,
         maximum=1,

@@ -23,6 +23,7 @@ from tideline.cli.helping import show_entries, whole_help
 from tideline.cli.output import Output
 from tideline.errors import BadInput, TidelineError
 from tideline.model.addresses import STORES
+from tideline.model.erasing import MOST
 from tideline.model.wording import did_you_mean, not_among, shown
 from tideline.stream.files import file_in, read_stream
 from tideline.stream.stream import Stream
@@ -288,11 +289,11 @@ def _add_operation_commands(add: AddCommand) -> None:
         " row",
         "[--settles ID]...": "an erasure of which only the coordinates are known: the given keys"
         " are all of its keys",
-        "[--most SHARE]": "the largest share of all rows that may be erased; default: 0.01",
+        "[--most SHARE]": f"the largest share of all rows that may be erased; default: {MOST}",
         "[--by NAME]": _FOR_WHOM,
     }
     text = "erase the records of keys from every table; without a key: finish what is left"
-    add("erase", erasing.erase, text, words).set_defaults(most=0.01)
+    add("erase", erasing.erase, text, words).set_defaults(most=MOST)
     text = "list erasures, or print a report about one erasure"
     add("erasures", erasing.erasures, text, {"[ID]": ""})
     words = {

@@ -24,6 +24,8 @@ ERASURE = "erase-"
 """How the ids of erasures begin, and those of their commits."""
 OF_KEY, OF_RECORD = "key", "record"
 """What a hash is of; its name says it."""
+MOST = 0.01
+"""The share of a stream's rows that an erasure may take, unless somebody says another."""
 _GRACE = timedelta(days=1)
 """Maintenance that comes once a day deletes what is due."""
 ErasureStatus = Literal["begun", "removed", "done"]

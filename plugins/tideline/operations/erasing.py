@@ -36,7 +36,7 @@ from tideline.landing.attempts import Attempt, begin_attempt
 from tideline.landing.context import RunContext, log, now
 from tideline.landing.table_commit import commit_checked, remove
 from tideline.ledger.state import LedgerState
-from tideline.model.erasing import ERASURE, Erasure, SealedErasure
+from tideline.model.erasing import ERASURE, MOST, Erasure, SealedErasure
 from tideline.model.maintenance import DERIVED, kind_of
 from tideline.model.offsets import (
     CoordinateRange,
@@ -83,7 +83,7 @@ class EraseRequest:
     by: str
     is_future: bool = False
     is_now: bool = False
-    most: float = 0.01
+    most: float = MOST
     settles: tuple[str, ...] = ()
 
 
