@@ -70,4 +70,4 @@ def test_a_time_that_nobody_looks_at_is_refused(capsys, tmp_path):
     at = ("--since", "2026-01-31T00:00:00Z")
     assert "--since: got '2026-01-31T00:00:00Z'; allowed only" in said(capsys, "decode", typed, *at)
     wrong = said(capsys, "decode", typed, "--again", "--since", "yesterday")
-    assert "since: got 'yesterday'; allowed: a time with its offset from UTC" in wrong
+    assert "--since: got 'yesterday'; allowed: a time with its offset from UTC" in wrong

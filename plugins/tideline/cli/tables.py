@@ -49,7 +49,7 @@ def decode(stream: Stream, options: argparse.Namespace, output: Output) -> None:
 def _decode_again(stream: Stream, options: argparse.Namespace, output: Output) -> None:
     from tideline.operations.redrive import decode_again  # other commands need none
 
-    since = None if options.since is None else read_time("since", options.since)
+    since = None if options.since is None else read_time("--since", options.since)
     with watched_run(stream, options.run_id or new_run_id("again")) as context:
         done = decode_again(context, since)
     output.answer(
@@ -66,7 +66,7 @@ def redrive(stream: Stream, options: argparse.Namespace, output: Output) -> None
     """
     from tideline.operations.redrive import redrive as redrive_records  # other commands need none
 
-    since = None if options.since is None else read_time("since", options.since)
+    since = None if options.since is None else read_time("--since", options.since)
     with watched_run(stream, options.run_id or new_run_id("redrive")) as context:
         redriven = redrive_records(context, vars(options)["class"], since)
     answer = build_redriven(context.run_id, redriven)
