@@ -181,8 +181,8 @@ format: $(TESTS_READY)  ## Format the code, mend what ruff can mend
 
 schema: $(TESTS_READY)  ## Write docs/stream.schema.json, docs/fleet.schema.json, docs/output.schema.json and docs/page.openapi.json from the models; tests/data/golden
 	$(BIN)/python -m tideline.stream.stream > docs/stream.schema.json
-	$(BIN)/python -m tideline.stream.fleet > docs/fleet.schema.json
-	$(BIN)/python -m tideline.contract.schema > docs/output.schema.json
+	$(BIN)/python -m tideline.stream.fleet_file > docs/fleet.schema.json
+	$(BIN)/python -m tideline.contract.output_schema > docs/output.schema.json
 	PYTHONPATH=plugins:. $(BIN)/python -m devstack.page_api docs/page.openapi.json
 	PYTHONPATH=plugins:dags:. $(BIN)/python -m tests.dags.golden
 

@@ -24,7 +24,7 @@ from devstack.spark_apps import NoSpark
 from tideline.ledger.delta_store import DeltaLedgerStore
 from tideline.ledger.ledger import Ledger
 from tideline.model.request import RunRequest
-from tideline.operations.reading import dry_run
+from tideline.operations.questions import dry_run
 from tideline.stream.files import read_stream
 from tideline.wiring import open_run
 

@@ -12,7 +12,7 @@ from tideline.launch.programs import TOKEN, spark_variables
 from tideline.launch.runtime import SPILLS
 from tideline.launch.submit import build_submission, configuration, submit_command
 from tideline.spark.session import APPLICATION
-from tideline.store.settings import store_settings
+from tideline.store.store_settings import store_settings
 
 _START_SECONDS = 120
 _CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"

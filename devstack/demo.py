@@ -17,12 +17,12 @@ from devstack.process import wait_until
 from devstack.sample import ProducerLog, compare
 from devstack.stack import Stack
 from devstack.typed_sample import BAD, CORRECTED, compare_typed, json_schema
-from tideline.cli.output import Output
+from tideline.cli.output import CommandOutput
 from tideline.contract.answers import Demo
 from tideline.errors import VerificationFailed
 from tideline.ledger.ledger import Ledger
 from tideline.model.request import RunRequest
-from tideline.operations.reading import audit_stream
+from tideline.operations.questions import audit_stream
 from tideline.stream.files import read_stream
 from tideline.wiring import open_ledger, open_run
 
@@ -44,7 +44,7 @@ airflow: {{retries: 1, retry_delay_seconds: 5}}
 """
 
 
-def run_demo(output: Output) -> int:
+def run_demo(output: CommandOutput) -> int:
     """Produce events, let scheduled runs land and decode them, clear a finished run, redrive.
 
     Args:

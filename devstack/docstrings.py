@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1] / "plugins/tideline"
 DOORS = (
-    *("operations/", "decoding/steps.py", "folding/steps.py"),
+    *("operations/", "decoding/decode_steps.py", "folding/fold_steps.py"),
     *(f"pipeline/{name}.py" for name in ("ingest_ranges", "resolve_reset", "run_batch", "steps")),
 )
 """Steps of a run and operations: their callers are people, a shell, Airflow."""

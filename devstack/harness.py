@@ -21,7 +21,7 @@ from tideline.launch.job import SparkPort
 from tideline.model.incident import Finding
 from tideline.model.request import RunRequest, read_form
 from tideline.model.run import RunRecord
-from tideline.operations.reading import audit_stream
+from tideline.operations.questions import audit_stream
 from tideline.pipeline.run_batch import run_batch
 from tideline.rules.audit import Audit
 from tideline.stream.files import read_stream

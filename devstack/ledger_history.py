@@ -9,7 +9,7 @@ from unittest.mock import patch
 from tideline.documents import dump
 from tideline.ledger import delta_store
 from tideline.ledger.delta_store import DeltaLedgerStore
-from tideline.ledger.port import HistoryEntry
+from tideline.ledger.ledger_port import HistoryEntry
 from tideline.model.run import RunRecord
 
 

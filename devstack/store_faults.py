@@ -192,7 +192,7 @@ class IgnoreCondition:
         """Put the object in a request of our own."""
         import obstore
 
-        from tideline.store.files import object_store
+        from tideline.store.table_files import object_store
 
         store, _ = object_store(self.uri, self.options)
         obstore.put(store, request.key, request.body)

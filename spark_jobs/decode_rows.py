@@ -13,8 +13,8 @@ import sys
 from pyspark.sql import SparkSession
 
 from tideline.decoding.spark.routing import write_types
-from tideline.decoding.spark.rows import read_raw_rows
-from tideline.decoding.spark.writing import write_decoded
+from tideline.decoding.spark.row_columns import read_raw_rows
+from tideline.decoding.spark.typed_writing import write_decoded
 from tideline.model.spark_job import DecodeJob, DecodeResult
 from tideline.spark.application import ALONE, Host, run_job
 from tideline.spark.failures import failed_to_decode

@@ -30,7 +30,13 @@ from typing import Any
 
 from tideline.launch.gateway import Jvm
 from tideline.launch.programs import INGEST, application_for
-from tideline.launch.runtime import BEAT_SECONDS, SILENCE_SECONDS, identity, locked, remove
+from tideline.launch.runtime import (
+    BEAT_SECONDS,
+    SILENCE_SECONDS,
+    identity,
+    locked,
+    remove_driver_files,
+)
 from tideline.model.addresses import STORES, StoreKind
 
 _START_SECONDS = 300
@@ -108,7 +114,7 @@ class Driver:
             if not must and _is_readable(self._listener, 0):
                 return False  # somebody has come meanwhile
             if identity(self._address) == self._identity:
-                remove(self._address)
+                remove_driver_files(self._address)
         self._listener.close()
         return True
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from devstack.reference.markdown import page
 from devstack.reference.objects import Schema, keys_of
-from tideline.contract.schema import COMMANDS, OTHERS, output_schema
-from tideline.contract.shapes import Shape
+from tideline.contract.output_schema import COMMANDS, OTHERS, output_schema
+from tideline.contract.parts import Shape
 
 _FAILURES = ("Failure", "RefusedFiles")
 

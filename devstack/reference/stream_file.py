@@ -9,7 +9,7 @@ from typing import Any
 from devstack.reference.markdown import code, codes, one_line, page, table
 from tideline.model.incident import class_entry
 from tideline.model.verdicts import VERDICTS
-from tideline.stream.fleet import Fleet
+from tideline.stream.fleet_file import Fleet
 from tideline.stream.stream import Stream
 
 _NAMES = {"string": "text", "integer": "whole number", "number": "number", "boolean": "true, false"}
@@ -90,7 +90,7 @@ def build_fleet_page() -> str:
         "",
         *_Sections(schema.get("$defs", {})).lines("The file", schema, ""),
     ]
-    return page("Fleet file", "`stream/fleet.py`", *lines)
+    return page("Fleet file", "`stream/fleet_file.py`", *lines)
 
 
 class _Sections:

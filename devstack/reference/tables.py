@@ -10,7 +10,7 @@ from devstack.reference.docstrings import meanings, summary
 from devstack.reference.markdown import code, page, table
 from tideline.ledger.delta_files import SCHEMA
 from tideline.ledger.history import ENTRIES
-from tideline.ledger.port import Kept
+from tideline.ledger.ledger_port import Kept
 from tideline.ledger.snapshots import DOCUMENTS
 from tideline.ledger.sql_store import METADATA
 from tideline.table.schema import COLUMNS, QUARANTINE_COLUMNS, TYPED_COLUMNS

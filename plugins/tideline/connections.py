@@ -1,7 +1,7 @@
 """Airflow's connections: looked up as Airflow does, and one way to refuse a part of one.
 
 Airflow asks its secrets backends, then the environment, then its database. What the parts mean say
-`kafka.settings`, `registry.connecting`, `store.settings` and `launch.target`.
+`kafka.kafka_settings`, `registry.registry_connection`, `store.store_settings`, `launch.target`.
 """
 
 from __future__ import annotations

@@ -162,7 +162,7 @@ def refuse_unknown(others: Mapping[str, Action]) -> None:
         raise NotUnderstood(f"the table's protocol is {asked[0]} and {asked[1]} {names}".rstrip())
 
 
-def refuse_foreign(adds: Mapping[str, Action]) -> None:
+def refuse_unreadable(adds: Mapping[str, Action]) -> None:
     """Refuse files that cannot be read as files of this table.
 
     Raises:
@@ -194,7 +194,7 @@ def read_checkpoint(version: int, body: bytes) -> LogState:
     refuse_unknown(others)
     for action in _actions(parquet, "add", "deletionVector.storageType"):
         adds[action["path"]] = action
-    refuse_foreign(adds)
+    refuse_unreadable(adds)
     if any(action.get("stats") is None for action in adds.values()):
         for path, said in _stats_in_columns(parquet):
             if said and adds[path].get("stats") is None:

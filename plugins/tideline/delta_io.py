@@ -28,7 +28,7 @@ from deltalake.fs import DeltaStorageHandler
 from deltalake.fs._base_handler import BaseDeltaStorageHandler
 from pyarrow.fs import FileInfo, FileSelector, FileSystem, PyFileSystem
 
-from tideline.store.files import handler_of
+from tideline.store.table_files import handler_of
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)

@@ -36,12 +36,12 @@ from tideline.delta_checkpoint import (
     LogState,
     NotUnderstood,
     read_checkpoint,
-    refuse_foreign,
     refuse_unknown,
+    refuse_unreadable,
     write_checkpoint,
 )
 from tideline.model.addresses import bucket_of, is_in_object_store
-from tideline.store.files import object_store
+from tideline.store.table_files import object_store
 
 log = logging.getLogger("tideline")
 STORE_ERRORS = (BaseError, OSError)
@@ -343,7 +343,7 @@ def _applied(state: LogState, version: int, tag: str | None, lines: Sequence[Act
     for line in lines:
         ((kind, action),) = line.items()
         if kind == "add":
-            refuse_foreign({action["path"]: action})
+            refuse_unreadable({action["path"]: action})
             adds[action["path"]] = action
         elif kind == "remove":
             adds.pop(action["path"], None)

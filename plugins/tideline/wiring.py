@@ -8,23 +8,23 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tideline.catalog.port import CatalogPort
+from tideline.catalog.catalog_port import CatalogPort
 from tideline.delta_io import files_of
 from tideline.folding.engine import fold_here
-from tideline.kafka.port import KafkaPort
-from tideline.kafka.settings import kafka_settings
+from tideline.kafka.kafka_port import KafkaPort
+from tideline.kafka.kafka_settings import kafka_settings
 from tideline.landing.context import RunContext, TypedTables
 from tideline.launch.job import SparkPort
 from tideline.launch.launcher import Launcher
 from tideline.ledger.delta_store import DeltaLedgerStore
 from tideline.ledger.ledger import Ledger
-from tideline.ledger.port import LedgerStore
+from tideline.ledger.ledger_port import LedgerStore
 from tideline.model.addresses import LedgerLocation, is_in_object_store
 from tideline.model.maintenance import TableRole, kind_of
 from tideline.model.request import RunRequest
-from tideline.registry.connecting import registry_settings
-from tideline.registry.port import RegistryPort
-from tideline.store.settings import StoreSettings, store_settings, with_limits
+from tideline.registry.registry_connection import registry_settings
+from tideline.registry.registry_port import RegistryPort
+from tideline.store.store_settings import StoreSettings, store_settings, with_limits
 from tideline.stream.stream import Stream, tables_of
 from tideline.table.delta_table import TargetTable
 from tideline.table.schema import (
@@ -37,7 +37,7 @@ from tideline.table.schema import (
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
-    from tideline.table.port import MaintainedTablePort
+    from tideline.table.table_port import MaintainedTablePort
 
 
 def open_ledger(stream: Stream) -> Ledger:
@@ -83,7 +83,7 @@ def names_beside(location: LedgerLocation, store: StoreSettings | None = None) -
     folder = location.address.removeprefix("file://").rpartition("/")[0]
     if not is_in_object_store(location.address):
         return os.listdir(folder) if os.path.isdir(folder) else []
-    from tideline.store.files import names_in
+    from tideline.store.table_files import names_in
 
     return names_in(folder, store_options(location.address, store))
 
@@ -130,7 +130,7 @@ class Clusters:
 
     def of(self, connection: str) -> KafkaPort:
         """The client of a connection's cluster."""
-        from tideline.kafka.client import KafkaCluster  # many commands ask no cluster
+        from tideline.kafka.kafka_cluster import KafkaCluster  # many commands ask no cluster
 
         if connection not in self._clients:
             settings = kafka_settings(connection)
@@ -168,20 +168,20 @@ def open_run(
             if cluster is not None:
                 return cluster
             # Imported here: many tasks ask the cluster nothing.
-            from tideline.kafka.client import KafkaCluster
+            from tideline.kafka.kafka_cluster import KafkaCluster
 
             return connections.enter_context(KafkaCluster(settings))
 
         def connect_registry() -> RegistryPort:
             # Its connection is looked up here as well: landing goes on without a registry.
-            from tideline.registry.client import SchemaRegistry
+            from tideline.registry.confluent import SchemaRegistry
 
             assert stream.registry is not None
             found = registry_settings(stream.registry.connection)
             return connections.enter_context(SchemaRegistry(found))
 
         def connect_catalog() -> CatalogPort:
-            from tideline.catalog.connecting import catalog_of  # most runs ask no catalog
+            from tideline.catalog.catalog_connection import catalog_of  # most runs ask no catalog
 
             assert stream.catalog is not None
             return catalog_of(stream.catalog.connection, stream.catalog.name)

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from tideline.contract.page import Band, Log, PagePartition, PartitionPage, Skew
-from tideline.contract.shapes import Headroom
+from tideline.contract.parts import Headroom
 
 OLD = "8f14e45f-ceea-467f-9b1c-1f2c7d0a11d2"
 NEW = "c9f0f895-fb98-4b91-9d3a-54c1f6a2b7e3"

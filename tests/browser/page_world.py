@@ -22,7 +22,7 @@ from tideline.contract.page import (
     StreamPage,
     Trigger,
 )
-from tideline.contract.shapes import Incident, RangeWithRows
+from tideline.contract.parts import Incident, RangeWithRows
 from tideline.model.incident import class_entry
 from tideline.model.offsets import OffsetRange
 from tideline.model.status import CurrentStatus, StreamStatus

@@ -19,7 +19,7 @@ from moto import mock_aws
 from tests.worlds.catalogs import behaves
 from tests.worlds.streams import is_clean
 from tests.worlds.typed_streams import V1, Typed
-from tideline.catalog.connecting import catalog_of
+from tideline.catalog.catalog_connection import catalog_of
 from tideline.catalog.hive import HiveMetastore
 from tideline.cli.main import main
 from tideline.landing import naming

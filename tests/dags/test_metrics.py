@@ -15,7 +15,7 @@ from tideline.airflow import telemetry as published
 from tideline.errors import ResetDetected, ServiceAway
 from tideline.model import metrics
 from tideline.model.decoding import Decoding
-from tideline.model.erasing import Erasing
+from tideline.model.erasures import Erasing
 from tideline.model.head import Headroom
 from tideline.model.offsets import OffsetRange, PartitionIdentity
 from tideline.model.places import Places

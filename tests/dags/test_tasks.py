@@ -31,7 +31,7 @@ if os.fork() == 0:
     of_tasks().hook.on_starting(component=TaskRunnerMarker())
     before = set(sys.modules)
     import tideline_streams
-    from tideline.kafka import client
+    from tideline.kafka import kafka_cluster
     from tideline.airflow import stream_dags
     print(json.dumps({
         "imported": sorted(n for n in set(sys.modules) - before if n.split(".")[0] in HEAVY),
@@ -89,7 +89,7 @@ def test_after_an_update_in_place_a_task_runs_the_new_files(checkout):
     between = f"open({str(file)!r}, 'a').write('\\nNOTE = \"new\"\\n')"
     task = task_of(checkout, "scheduler", between)
     assert task["note"] == "new"
-    assert {"tideline.wiring", "tideline.kafka.client"} <= set(task["imported"])
+    assert {"tideline.wiring", "tideline.kafka.kafka_cluster"} <= set(task["imported"])
     assert {name.split(".")[0] for name in task["imported"]} == {"tideline"}
 
 
@@ -111,7 +111,7 @@ def test_a_library_that_is_missing_is_left_to_whoever_needs_it(monkeypatch):
 
     told = []
     monkeypatch.setattr(preload.log, "warning", lambda text, *values: told.append(text % values))
-    preload.load(("no_such_library", "json"))
+    preload.preload(("no_such_library", "json"))
     assert told == ["no_such_library is not imported ahead: No module named 'no_such_library'"]
 
 

@@ -21,7 +21,7 @@ from tests.faults.proxy import KafkaProxy, proxied_broker
 from tests.faults.report import CrashRow, Report, Row, text_of
 from tests.faults.typed_crash import TypedCrash, TypesCrash
 from tests.worlds.ledgers import connect, disconnect
-from tideline.kafka.client import KafkaCluster
+from tideline.kafka.kafka_cluster import KafkaCluster
 
 _ROWS = pytest.StashKey[list[Row | CrashRow]]()
 

@@ -21,7 +21,7 @@ from tests.worlds.streams import head, spans, table_rows, table_version
 from tideline.errors import Halted
 from tideline.model.request import RunRequest
 from tideline.model.run import RunRecord
-from tideline.operations.reading import dry_run
+from tideline.operations.questions import dry_run
 from tideline.wiring import open_ledger, open_run
 
 SENT = 100

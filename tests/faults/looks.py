@@ -3,7 +3,7 @@
 from kafka import KafkaProducer
 from kafka.protocol.api_key import ApiKey
 
-from tideline.kafka.settings import KafkaSettings
+from tideline.kafka.kafka_settings import KafkaSettings
 
 TOPIC = "orders"
 EPOCHS = {(TOPIC, 0): 0}

@@ -10,7 +10,7 @@ from tests.worlds.traces import traces_of
 from tideline.failpoints import ERASE_PLACES
 from tideline.model.request import RunRequest
 from tideline.operations.erasing import finish_erasures
-from tideline.operations.reading import require_clean
+from tideline.operations.questions import require_clean
 from tideline.wiring import open_ledger, open_run, open_tables
 
 QUICK = "erase:out"

@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from tests.faults.killable import ended_at, until_it_passes
 from tests.worlds.current_streams import Changing
 from tideline.failpoints import FOLD_PLACES
-from tideline.folding.checking import check_current
+from tideline.folding.current_checking import check_current
 from tideline.folding.sweeping import find_ghosts, sweep
 from tideline.model.request import RunRequest
 from tideline.wiring import open_ledger, open_run

@@ -9,7 +9,7 @@ from kafka.protocol.api_key import ApiKey
 from tests.faults import rules
 from tests.faults.looks import CALLS, TOPIC, assert_unharmed, look, send, settings
 from tideline.errors import ServiceAway
-from tideline.kafka.client import KafkaCluster
+from tideline.kafka.kafka_cluster import KafkaCluster
 
 
 def test_everything_goes_through_the_proxy_or_past_it(proxied, proxy, cluster):

@@ -11,7 +11,7 @@ from tests.faults.cluster import ThreeBrokers
 from tests.faults.looks import CALLS, TOPIC, assert_unharmed, look, send, settings
 from tests.faults.proxy import KafkaProxy
 from tideline.errors import ServiceAway
-from tideline.kafka.client import KafkaCluster
+from tideline.kafka.kafka_cluster import KafkaCluster
 
 pytestmark = pytest.mark.slow
 

@@ -22,12 +22,12 @@ from tests.simulation.store import MemoryStore, StoreState
 from tests.worlds.folds import runs_of
 from tests.worlds.rows import LOG
 from tideline.delta_io import files_of
-from tideline.folding.checking import CurrentCheck, check_current
+from tideline.folding.current_checking import CurrentCheck, check_current
 from tideline.folding.engine import fold_here
-from tideline.folding.steps import fold_changes, verify_current
+from tideline.folding.fold_steps import fold_changes, verify_current
 from tideline.folding.sweeping import Ghosts, find_ghosts, sweep
 from tideline.folding.views import Engine, view_of
-from tideline.kafka.port import KafkaPort
+from tideline.kafka.kafka_port import KafkaPort
 from tideline.landing.context import RunContext, TypedTables
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.state import LedgerState
@@ -43,8 +43,8 @@ from tideline.model.plan import LandedRange
 from tideline.model.request import RunRequest
 from tideline.stream.stream import Stream
 from tideline.table.delta_table import TargetTable
-from tideline.table.port import TablePort
 from tideline.table.schema import CURRENT_COORDINATES, TYPED_COORDINATES
+from tideline.table.table_port import TablePort
 
 TOPIC = "orders"
 _OWN = [

@@ -15,7 +15,7 @@ from tests.fuzz.histories import Event, History
 from tests.fuzz.lake import Found, Lake
 from tests.fuzz.topic import BEGINNING, Place, Topic
 from tideline.errors import BadInput, FoldingHalted
-from tideline.folding.checking import CurrentCheck
+from tideline.folding.current_checking import CurrentCheck
 from tideline.folding.views import Engine
 
 AT = ("topic_id", "generation", "partition", "offset", "timestamp")

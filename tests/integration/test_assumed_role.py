@@ -11,7 +11,7 @@ from tests.worlds.streams import is_clean
 from tideline.errors import ServiceAway, StoreRefused
 from tideline.ledger.delta_store import DeltaLedgerStore
 from tideline.ledger.ledger import Ledger
-from tideline.store.settings import store_settings, with_limits
+from tideline.store.store_settings import store_settings, with_limits
 
 ROLE = "arn:aws:iam::123456789012:role/lake"
 

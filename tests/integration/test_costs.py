@@ -12,7 +12,7 @@ from devstack.spark_apps import NoSpark
 from tideline.ledger.delta_store import DeltaLedgerStore
 from tideline.ledger.ledger import Ledger
 from tideline.model.request import RunRequest
-from tideline.operations.reading import dry_run
+from tideline.operations.questions import dry_run
 from tideline.pipeline.run_batch import run_batch
 from tideline.wiring import open_run
 

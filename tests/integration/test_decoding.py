@@ -12,11 +12,10 @@ from tests.texts import ONE_TOO_MANY
 from tests.worlds.build import NOW, OTHER_ID
 from tests.worlds.decoded_lake import DecodedLake, FakeDecoder, value_of
 from tests.worlds.lake import map_columns, rows
-from tideline.decoding import execution as decode_attempt
-from tideline.decoding import execution as decode_execution
-from tideline.decoding import steps as decode_steps
+from tideline.decoding import decode_execution, decode_steps
+from tideline.decoding import decode_execution as decode_attempt
+from tideline.decoding.decode_steps import finish_open
 from tideline.decoding.readers import parts_of
-from tideline.decoding.steps import finish_open
 from tideline.errors import (
     BadInput,
     DecodingHalted,

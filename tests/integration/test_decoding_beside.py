@@ -8,17 +8,17 @@ from deltalake import DeltaTable, write_deltalake
 
 from devstack.airflow_services import connection_to
 from tests.worlds.decoded_lake import DecodedLake, FakeDecoder, value_of
-from tideline.decoding import execution as decode_attempt
-from tideline.decoding import execution as decode_execution
-from tideline.decoding.steps import decode_rows, verify_decoded
+from tideline.decoding import decode_execution
+from tideline.decoding import decode_execution as decode_attempt
+from tideline.decoding.decode_steps import decode_rows, verify_decoded
 from tideline.errors import BadInput, ServiceAway, StreamBusy
 from tideline.landing.context import now
 from tideline.ledger import move as ledger_move
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.move import move_ledger
 from tideline.model.addresses import LedgerLocation
-from tideline.operations import maintenance as quarantine_retention
-from tideline.operations.maintenance import maintain_stream
+from tideline.operations import maintaining as quarantine_retention
+from tideline.operations.maintaining import maintain_stream
 from tideline.wiring import open_store, open_tables
 
 ID, TOTAL = ("id", "int"), ("total", "double")
@@ -114,7 +114,7 @@ def test_a_redrive_waits_for_a_maintenance(lake, monkeypatch):
             met.append(place)
             refused(lambda: lake.redrives("again"))()
 
-    monkeypatch.setattr("tideline.operations.maintenance.reach", reach)
+    monkeypatch.setattr("tideline.operations.maintaining.reach", reach)
     maintain(lake)
     assert met
     assert lake.redrives("again").moved == 1

@@ -4,9 +4,8 @@ import pytest
 from deltalake import DeltaTable
 
 from tests.worlds.decoded_lake import DecodedLake, value_of
-from tideline.decoding import execution as decode_attempt
-from tideline.decoding import execution as decode_execution
-from tideline.decoding import steps as decode_steps
+from tideline.decoding import decode_execution, decode_steps
+from tideline.decoding import decode_execution as decode_attempt
 from tideline.decoding import verifying as decode_verifying
 from tideline.errors import AttemptFenced, StreamBusy
 from tideline.failpoints import DECODE_PLACES

@@ -20,7 +20,7 @@ from tideline.landing.attempts import begin_attempt
 from tideline.landing.table_commit import remove
 from tideline.model.offsets import CoordinateRange
 from tideline.operations import erase_finding
-from tideline.operations.reading import require_clean
+from tideline.operations.questions import require_clean
 from tideline.table.maintained_table import MaintainedTable
 from tideline.table.scans import rows_at
 from tideline.table.schema import fence_id

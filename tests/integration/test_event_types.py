@@ -9,14 +9,14 @@ from deltalake import DeltaTable, write_deltalake
 
 from tests.worlds.decoded_lake import DecodedLake, FakeDecoder, value_of
 from tideline.contract.events import build_decoded_event
-from tideline.decoding import execution
-from tideline.decoding.checking import TypedTables as CheckedTables
+from tideline.decoding import decode_execution
+from tideline.decoding.stream_checking import TypedTablesCheck as CheckedTables
 from tideline.errors import BadInput, DecodingHalted, RegistryAway, ServiceAway, VerificationFailed
 from tideline.model.decoding import OTHER_TYPES
 from tideline.model.incident import Decision
 from tideline.operations.erase_finding import AskedKeys, find_records
 from tideline.operations.former_tables import former_addresses, open_former
-from tideline.registry.port import SchemaUnreadable
+from tideline.registry.registry_port import SchemaUnreadable
 from tideline.stream.stream import tables_of
 
 ID, NOTE, TOTAL = ("id", "long"), ("note", "string"), ("total", "double")
@@ -328,7 +328,7 @@ def test_an_attempt_that_dies_between_two_commits(lake, monkeypatch, place, agai
     moved = {"type": "moved", "subject": "moved-value"}
     if again == "with a type more":
         types(lake, CREATED, PAID)
-    commits, real = [0], execution._commit
+    commits, real = [0], decode_execution._commit
 
     def dying(*arguments):
         commits[0] += 1
@@ -337,7 +337,7 @@ def test_an_attempt_that_dies_between_two_commits(lake, monkeypatch, place, agai
         return real(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(execution, "_commit", dying)
+        patch.setattr(decode_execution, "_commit", dying)
         with pytest.raises(ServiceAway, match="killed"):
             lake.decodes("two")
     if again == "with a type more":
@@ -357,7 +357,7 @@ def test_an_attempt_that_dies_between_two_commits(lake, monkeypatch, place, agai
 def test_records_decoded_again_into_another_table_and_killed(lake, monkeypatch, place):
     """A record that moves from one type to another stands in one of them in the end."""
     types(lake, CREATED | {"subject": "paid-value"}, PAID | {"subject": "created-value"})
-    commits, real = [0], execution._commit
+    commits, real = [0], decode_execution._commit
 
     def dying(*arguments):
         commits[0] += 1
@@ -366,7 +366,7 @@ def test_records_decoded_again_into_another_table_and_killed(lake, monkeypatch, 
         return real(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(execution, "_commit", dying)
+        patch.setattr(decode_execution, "_commit", dying)
         with pytest.raises(ServiceAway, match="killed"):
             lake.decodes_again("again")
     lake.lands(value_of(lake.created))

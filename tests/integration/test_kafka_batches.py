@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from kafka import KafkaProducer
 
-from tideline.kafka.client import KafkaCluster
-from tideline.kafka.settings import KafkaSettings
+from tideline.kafka.kafka_cluster import KafkaCluster
+from tideline.kafka.kafka_settings import KafkaSettings
 from tideline.model.offsets import OffsetRange, union
 
 TRANSACTIONS = 400

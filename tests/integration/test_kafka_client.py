@@ -3,8 +3,8 @@
 import pytest
 
 from tideline.errors import ServiceAway
-from tideline.kafka.client import KafkaCluster
-from tideline.kafka.settings import KafkaSettings
+from tideline.kafka.kafka_cluster import KafkaCluster
+from tideline.kafka.kafka_settings import KafkaSettings
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from tests.worlds.http_stub import json_answer, text_answer
 from tests.worlds.secured_broker import tokens_of
 from tests.worlds.tls import Authority
 from tests.worlds.token_issuer import SECRET, token_issuer
-from tideline.kafka.settings import KafkaSettings
+from tideline.kafka.kafka_settings import KafkaSettings
 from tideline.kafka.tokens import TokenEndpointAway, TokenRefused, Tokens
 
 NAN = float("nan")

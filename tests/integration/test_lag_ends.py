@@ -3,8 +3,8 @@
 import time
 from datetime import UTC, datetime, timedelta
 
-from tideline.kafka.client import KafkaCluster
-from tideline.kafka.settings import kafka_settings
+from tideline.kafka.kafka_cluster import KafkaCluster
+from tideline.kafka.kafka_settings import kafka_settings
 
 
 def test_a_few_requests_tell_the_ends_of_many_topics(harness):

@@ -15,14 +15,14 @@ from tests.simulation.store import MemoryStore, StoreState
 from tideline.errors import BadInput, CommitConflict, Halted, SchemaChanged, StreamBusy
 from tideline.ledger.delta_store import DeltaLedgerStore
 from tideline.ledger.ledger import Ledger
-from tideline.ledger.port import HistoryEntry
+from tideline.ledger.ledger_port import HistoryEntry
 from tideline.ledger.sql_store import SqlLedgerStore
 from tideline.model.decoding import PLAIN_ID, WriterSchema, free_id
 from tideline.model.head import Head
 from tideline.model.incident import Finding
 from tideline.model.offsets import one_interval
 from tideline.model.run import Rewind, RunRecord
-from tideline.store.settings import ROLE
+from tideline.store.store_settings import ROLE
 
 _numbers = itertools.count(1)
 

@@ -13,8 +13,8 @@ from tideline.errors import BadInput, CommitConflict, ServiceAway, UnreadableDoc
 from tideline.ledger import delta_files, delta_logs, delta_store
 from tideline.ledger.delta_store import DeltaLedgerStore
 from tideline.ledger.ledger import Ledger
-from tideline.ledger.port import HistoryEntry
-from tideline.store.settings import ROLE
+from tideline.ledger.ledger_port import HistoryEntry
+from tideline.store.store_settings import ROLE
 
 
 def test_an_address_that_cannot_be_created_is_bad_input(tmp_path):

@@ -14,8 +14,8 @@ from tests.worlds.ledgers import answers, ledger_in, work
 from tideline.documents import dump, load
 from tideline.errors import BadInput, LedgerElsewhere, StreamBusy
 from tideline.ledger import move as ledger_move
+from tideline.ledger.ledger_port import HistoryEntry
 from tideline.ledger.move import move_ledger
-from tideline.ledger.port import HistoryEntry
 from tideline.ledger.state import Control
 from tideline.model.addresses import LedgerLocation
 from tideline.model.run import RunRecord

@@ -14,9 +14,9 @@ from tests.simulation.store import MemoryStore, StoreState
 from tideline.errors import CommitConflict
 from tideline.ledger import delta_logs
 from tideline.ledger.delta_store import DeltaLedgerStore
-from tideline.ledger.port import HistoryEntry
+from tideline.ledger.ledger_port import HistoryEntry
 from tideline.ledger.sql_store import SqlLedgerStore
-from tideline.store.settings import ROLE
+from tideline.store.store_settings import ROLE
 
 _names = itertools.count(1)
 

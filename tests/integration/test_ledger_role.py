@@ -10,7 +10,7 @@ from sqlalchemy.pool import NullPool
 
 from tests.worlds.ledgers import create_tables
 from tideline.ledger.ledger import Ledger
-from tideline.ledger.port import HistoryEntry
+from tideline.ledger.ledger_port import HistoryEntry
 from tideline.ledger.sql_store import SqlLedgerStore
 
 INSTALL = Path(__file__).parents[2] / "docs" / "install.md"

@@ -12,7 +12,7 @@ from devstack.process import wait_until
 from tideline.errors import BadInput, ServiceAway
 from tideline.ledger import sql_store
 from tideline.ledger.ledger import Ledger
-from tideline.ledger.port import HistoryEntry
+from tideline.ledger.ledger_port import HistoryEntry
 from tideline.ledger.sql_store import SqlLedgerStore
 from tideline.stream.stream import Stream
 from tideline.wiring import open_ledger

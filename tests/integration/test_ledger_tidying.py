@@ -14,8 +14,8 @@ from tideline.errors import CommitConflict
 from tideline.ledger import delta_files, delta_store
 from tideline.ledger.delta_logs import LedgerLogs
 from tideline.ledger.delta_store import DeltaLedgerStore, compact, merge, tidy
-from tideline.ledger.port import HistoryEntry
-from tideline.store.settings import ROLE
+from tideline.ledger.ledger_port import HistoryEntry
+from tideline.store.store_settings import ROLE
 
 SEGMENT = "history:run:00000000"
 CLIENTS = {"own": {}, "delta-rs": {ROLE: "any"}}

@@ -14,7 +14,7 @@ from tideline.landing.table_commit import commit_checked
 from tideline.ledger import delta_store
 from tideline.ledger.delta_store import DeltaLedgerStore
 from tideline.ledger.ledger import Ledger
-from tideline.ledger.port import HistoryEntry
+from tideline.ledger.ledger_port import HistoryEntry
 from tideline.model.offsets import CoordinateRange
 from tideline.table.schema import COMPACTION_ID
 

@@ -14,7 +14,7 @@ from tests.worlds.lake import rows
 from tests.worlds.output_schema import assert_fits
 from tideline.cli.main import main
 from tideline.cli.output import os_user
-from tideline.operations.reading import require_clean
+from tideline.operations.questions import require_clean
 from tideline.wiring import open_ledger
 
 PLACES = ("merged", "committed", "vacuuming", "vacuumed")

@@ -27,10 +27,10 @@ from tideline.errors import (
 from tideline.landing.attempts import Attempt, begin_attempt
 from tideline.landing.context import TypedTables
 from tideline.landing.table_commit import remove
-from tideline.operations import maintenance
-from tideline.operations.maintenance import maintain_stream
-from tideline.operations.reading import require_clean
-from tideline.rules.maintenance import plan_merges
+from tideline.operations import maintaining
+from tideline.operations.maintaining import maintain_stream
+from tideline.operations.questions import require_clean
+from tideline.rules.upkeep import plan_merges
 from tideline.stream.stream import Stream
 from tideline.table import delta_table, rewriting
 from tideline.table.maintained_table import MaintainedTable
@@ -100,7 +100,7 @@ def test_small_files_become_one_per_log(lake):
     assert done.after.stored.files == 6
     assert content(lake) == before
     (path,) = [f for f in files(lake) if "partition=0" in f]
-    assert "/landed-maintenance.compacted-" in path
+    assert "/landed-maintaining.compacted-" in path
     assert pq.read_table(path, partitioning=None)["offset"].to_pylist() == list(range(200))
     actions = [
         a.get("add") or a.get("remove") for a in newest_commit(lake) if "commitInfo" not in a
@@ -463,14 +463,14 @@ class Died(Exception):
 def test_maintenance_that_ends_early_is_gone_on_with(lake, monkeypatch, place):
     """Whatever was done stays done, and nothing is doubled."""
     stray(lake, "landed-plan-x-1/part.parquet")
-    real = maintenance.reach
+    real = maintaining.reach
 
     def dies(at):
         if at == f"maintain:{place}":
             raise Died
         real(at)
 
-    monkeypatch.setattr(maintenance, "reach", dies)
+    monkeypatch.setattr(maintaining, "reach", dies)
     with pytest.raises(Died):
         maintain(lake)
     monkeypatch.undo()
@@ -497,7 +497,7 @@ def test_a_commit_whose_answer_was_lost_is_found(lake, monkeypatch):
 
 def test_large_tables_are_merged_in_several_transactions(lake, monkeypatch):
     """A conflict or a crash loses one of them."""
-    monkeypatch.setattr(maintenance, "_ROUND_BYTES", 1)
+    monkeypatch.setattr(maintaining, "_ROUND_BYTES", 1)
     before = DeltaTable(lake.uri).version()
     assert maintain(lake).after.active.files == 2
     assert DeltaTable(lake.uri).version() == before + 2

@@ -14,7 +14,7 @@ from tests.worlds.build import ID
 from tideline.errors import BadInput
 from tideline.model.decoding import INVALID, OF_ENVELOPE, UNAVAILABLE
 from tideline.model.offsets import CoordinateRange
-from tideline.rules.maintenance import plan_merges
+from tideline.rules.upkeep import plan_merges
 from tideline.table.columns import columns_of
 from tideline.table.maintained_table import MaintainedTable
 from tideline.table.schema import COMPACTION_ID, TYPED_COLUMNS, TableChange, delta_fields

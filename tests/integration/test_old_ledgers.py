@@ -11,12 +11,12 @@ from tests.worlds.ledgers import MANIFEST, RICH, Recorded
 from tideline.documents import FORMAT, dump
 from tideline.errors import LedgerElsewhere, NewerFormat, UnreadableDocument
 from tideline.ledger.history import KINDS
+from tideline.ledger.ledger_port import HistoryEntry
 from tideline.ledger.move import move_ledger
-from tideline.ledger.port import HistoryEntry
 from tideline.model.addresses import LedgerLocation, RelocationMarker
 from tideline.model.incident import Decision
 from tideline.model.run import RunRecord
-from tideline.rules.rewind import rewound_head
+from tideline.rules.rewound import rewound_head
 from tideline.wiring import open_store
 
 OTHER = {"delta": "airflow", "sql": "delta"}

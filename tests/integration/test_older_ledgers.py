@@ -13,9 +13,9 @@ from devstack.airflow_services import connection_to
 from tests.worlds.lake import Lake, rows
 from tests.worlds.ledgers import create_tables
 from tideline.errors import ResetDetected
-from tideline.landing.proof import find_commit
+from tideline.landing.proof import find_plan_commit
 from tideline.model.incident import Decision
-from tideline.operations.reading import require_clean
+from tideline.operations.questions import require_clean
 from tideline.operations.rewind import RewindRequest, rewind_stream
 from tideline.pipeline.resolve_reset import resolve_reset
 from tideline.pipeline.steps import detect_earliest_reset, plan_offset_ranges
@@ -124,7 +124,7 @@ def test_a_compaction_is_taken_over_as_well(kept):
 
 def found_commit(run):
     state, record, _ = run.frozen()
-    return find_commit(run, record, state.head)
+    return find_plan_commit(run, record, state.head)
 
 
 def test_a_commit_that_the_log_has_forgotten_is_known_by_its_rows(lake):

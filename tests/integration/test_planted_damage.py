@@ -19,7 +19,7 @@ from tideline.model.offsets import Beginning, OffsetRange, PartitionIdentity
 from tideline.model.places import Places
 from tideline.model.plan import VerifiedRange
 from tideline.model.run import RunRecord
-from tideline.operations.reading import audit_stream, require_clean
+from tideline.operations.questions import audit_stream, require_clean
 
 
 def older_copy(lake):

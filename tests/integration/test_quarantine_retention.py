@@ -8,8 +8,8 @@ from deltalake import DeltaTable
 from tests.worlds.decoded_lake import DecodedLake, value_of
 from tideline.errors import ServiceAway, StreamBusy
 from tideline.landing.context import now
-from tideline.operations import maintenance as quarantine_retention
-from tideline.operations.maintenance import maintain_stream
+from tideline.operations import maintaining as quarantine_retention
+from tideline.operations.maintaining import maintain_stream
 from tideline.wiring import open_tables
 
 DAYS = 90

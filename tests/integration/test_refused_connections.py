@@ -9,9 +9,9 @@ import pytest
 from tests.worlds.secured_broker import MECHANISMS, PASSWORD, PROTOCOLS, secured_broker
 from tests.worlds.token_issuer import SECRET
 from tideline.errors import AccessRefused, ServiceAway
-from tideline.kafka.client import KafkaCluster
+from tideline.kafka.kafka_cluster import KafkaCluster
+from tideline.kafka.kafka_settings import KafkaSettings
 from tideline.kafka.listener import spoken_at
-from tideline.kafka.settings import KafkaSettings
 
 AT_ONCE_SECONDS = 5
 WRONG = "wrong-and-secret"

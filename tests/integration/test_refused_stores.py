@@ -12,8 +12,8 @@ from tests.worlds.object_stores import BUCKET, ignoring_conditions, left_in
 from tideline.errors import ServiceAway, StoreRefused
 from tideline.ledger.delta_store import DeltaLedgerStore
 from tideline.ledger.ledger import Ledger
-from tideline.store.refusals import endpoint_of
-from tideline.store.settings import CONNECTION, with_limits
+from tideline.store.store_refusals import endpoint_of
+from tideline.store.store_settings import CONNECTION, with_limits
 from tideline.table.delta_table import TargetTable
 
 AT_ONCE_SECONDS = 20

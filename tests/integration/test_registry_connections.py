@@ -16,8 +16,8 @@ from tests.worlds.registries import connected
 from tests.worlds.tls import Authority
 from tideline.errors import ConnectionMissing, RegistryAway, RegistryMisused, RegistryRefused
 from tideline.model.request import RunRequest
-from tideline.registry import client as registry_client
-from tideline.registry.port import SchemaUnreadable, SubjectVersion
+from tideline.registry import confluent as registry_client
+from tideline.registry.registry_port import SchemaUnreadable, SubjectVersion
 from tideline.stream.stream import Stream
 from tideline.wiring import open_run
 

@@ -8,8 +8,8 @@ from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
 from tests.worlds.registries import WORLDS, fake_world, real_world
 from tideline.errors import RegistryMisused
-from tideline.registry.port import SubjectVersion
 from tideline.registry.protobuf_files import compiled_protobuf
+from tideline.registry.registry_port import SubjectVersion
 
 PROTO = 'syntax = "proto3";\npackage shop;\n'
 

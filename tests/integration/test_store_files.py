@@ -12,7 +12,7 @@ from pyarrow.fs import FileSelector, PyFileSystem
 from devstack.store_faults import Answer, Rule, counted
 from tests.worlds.object_stores import BUCKET
 from tideline.delta_io import discard_folder, files_of
-from tideline.store.files import SMALL_TAIL, names_in, object_store
+from tideline.store.table_files import SMALL_TAIL, names_in, object_store
 from tideline.table.delta_table import TargetTable
 
 SIZES = (0, 1, SMALL_TAIL - 1, SMALL_TAIL, SMALL_TAIL + 1, 5 * SMALL_TAIL + 7)

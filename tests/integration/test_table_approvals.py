@@ -15,11 +15,11 @@ from deltalake import DeltaTable
 
 from tests.worlds.lake import hide_rows, map_columns, overwrite_commit, replace_table, rows
 from tideline.errors import AuditNotClean, ResetDetected, UnreadableTable
-from tideline.landing.incidents import open_incidents, triage_incidents
+from tideline.landing.halting import open_incidents, triage_incidents
 from tideline.landing.proof import foreign_changes
 from tideline.model.incident import Decision
 from tideline.model.request import RequestedRange
-from tideline.operations.reading import dry_run, require_clean
+from tideline.operations.questions import dry_run, require_clean
 from tideline.operations.rewind import RewindRequest, rewind_stream
 from tideline.pipeline import decisions
 from tideline.pipeline import resolve_reset as steps

@@ -188,13 +188,14 @@ MUTANTS = (
     ),
     Mutant(
         "what a proposal has seen is known (R7)",
-        "adopted, observation = having_seen(adopted, observed)",
+        "adopted, observation = with_observed_ends(adopted, observed)",
         "observation = observed",
         LOGS,
     ),
     Mutant(
         "what a superseded plan has seen is known (R3)",
-        "latest.with_head(having_seen(latest.head, plan.ranges)).with_plan_closed(",
+        "latest.with_head(\n                with_planned_ends(latest.head, plan.ranges)\n"
+        "            ).with_plan_closed(",
         "latest.with_plan_closed(",
         LOGS,
     ),

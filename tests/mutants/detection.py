@@ -145,7 +145,7 @@ MUTANTS = (
     ),
     Mutant(
         "a table that cannot be written to is refused up front (R13)",
-        "elif any(refusals(table)):",
+        "elif any(table_refusals(table)):",
         "elif False:",
         TABLE_FEATURES,
     ),

@@ -87,7 +87,7 @@ MUTANTS = (
     ),
     Mutant(
         "fold: keys that are gone stay as rows",
-        "found: np.ndarray = flags(rows) & is_below(shape.plan, shape.plan.drops, rows)",
+        "found: np.ndarray = flags(rows) & rows_below(shape.plan, shape.plan.drops, rows)",
         "found: np.ndarray = flags(rows)",
         f"{FOLD}::test_older_changes_that_come_later_change_nothing_newer {ANY}",
     ),
@@ -278,7 +278,7 @@ MUTANTS = (
     ),
     Mutant(
         "sweep: a change below the floors is a delete",
-        "is_deleted = says | is_below(plan, plan.floors, typed)",
+        "is_deleted = says | rows_below(plan, plan.floors, typed)",
         "is_deleted = says",
         f"{HERE}::test_a_sweep_takes_rows_below_the_floors",
     ),
@@ -296,7 +296,7 @@ MUTANTS = (
     ),
     Mutant(
         "sweep: rows below the floors go",
-        "    is_swept = is_below(plan, plan.floors, rows) & ~flags(rows)",
+        "    is_swept = rows_below(plan, plan.floors, rows) & ~flags(rows)",
         "    is_swept = np.zeros(len(rows), bool)",
         f"{HERE}::test_a_sweep_takes_rows_below_the_floors",
     ),
@@ -404,14 +404,14 @@ MUTANTS = (
     ),
     Mutant(
         "fold: a row that comes late is held against deletes of before",
-        "self._shape, self._is_late = Shape(job.plan), is_late(job.plan)",
-        "self._shape, self._is_late = Shape(job.plan), False",
+        "self._shape, self._is_late = RowShape(job.plan), is_late(job.plan)",
+        "self._shape, self._is_late = RowShape(job.plan), False",
         f"{UNTOLD}::test_whatever_portions_the_changes_of_a_record_come_in",
     ),
     Mutant(
         "fold: a renamed column is known by its own name",
-        "without(_renamed(plan, typed.column(UNAVAILABLE)), is_deleted)",
-        "without(typed.column(UNAVAILABLE), is_deleted)",
+        "nulled(_renamed(plan, typed.column(UNAVAILABLE)), is_deleted)",
+        "nulled(typed.column(UNAVAILABLE), is_deleted)",
         f"{FOLD}::test_a_value_that_did_not_come_of_a_column_that_is_renamed",
     ),
     Mutant(

@@ -171,8 +171,8 @@ MUTANTS = (
     ),
     Mutant(
         "a lag that stays is told ever more seldom",
-        "    return Asked(positions, now, min(2 * before.wait, MOST_WAIT))",
-        "    return Asked(positions, now)",
+        "    return AskedRun(positions, now, min(2 * before.wait, MOST_WAIT))",
+        "    return AskedRun(positions, now)",
         "tests/unit/test_lag.py",
     ),
     Mutant(

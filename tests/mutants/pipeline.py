@@ -318,13 +318,13 @@ MUTANTS = (
     ),
     Mutant(
         "a forgotten generation goes on (R13)",
-        "having_seen(taken_up(head, known, today, told), map(as_planned, told))",
-        "having_seen(head, map(as_planned, told))",
+        "with_planned_ends(taken_up(head, known, today, told), map(as_planned, told))",
+        "with_planned_ends(head, map(as_planned, told))",
         f"{OLDER}::test_a_forgotten_generation_goes_on",
     ),
     Mutant(
         "what stood once and was forgotten tells a cut (R13)",
-        "having_seen(taken_up(head, known, today, told), map(as_planned, told))",
+        "with_planned_ends(taken_up(head, known, today, told), map(as_planned, told))",
         "taken_up(head, known, today)",
         f"{OLDER}::test_a_cut_of_rows_that_stand_no_more_is_noticed",
     ),
@@ -508,8 +508,8 @@ MUTANTS = (
     ),
     Mutant(
         "unreadable offsets are read around",
-        "return readable_layers(joined(job.ranges), job.unreadable)",
-        "return readable_layers(joined(job.ranges), ())",
+        "return readable_layers(one_range_each(job.ranges), job.unreadable)",
+        "return readable_layers(one_range_each(job.ranges), ())",
         f"{SPARK_UNREADABLE}::test_exactly_the_unreadable_offsets_are_named_and_skipped",
     ),
     Mutant(

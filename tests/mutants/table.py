@@ -164,7 +164,7 @@ MUTANTS = (
     ),
     Mutant(
         "a table that asks for Delta's writer is refused",
-        "    if found := tuple(refusals(asked_of_writers(table, wanted))):\n",
+        "    if found := tuple(table_refusals(asked_of_writers(table, wanted))):\n",
         "    if found := ():\n",
         f"{FILES}::test_a_table_that_asks_for_delta_s_writer_is_refused_by_name",
         within="refuse_unwritable",

@@ -14,8 +14,8 @@ from devstack.page_api import description
 from devstack.process import wait_until
 from tests.worlds.build import OTHER_ID
 from tideline.cli.main import main
-from tideline.kafka.client import KafkaCluster
-from tideline.kafka.settings import kafka_settings
+from tideline.kafka.kafka_cluster import KafkaCluster
+from tideline.kafka.kafka_settings import kafka_settings
 from tideline.model.head import KnownCommit, LandedDay, PartitionPosition
 from tideline.model.incident import Finding
 from tideline.model.offsets import OffsetRange, PartitionIdentity

@@ -12,7 +12,7 @@ from devstack.harness import StreamHarness
 from devstack.process import wait_until
 from tests.worlds.build import head
 from tests.worlds.secured_broker import PASSWORD, connect
-from tideline.page.building import build_list
+from tideline.page.page_answers import build_list
 from tideline.page.sources import Sources
 from tideline.wiring import open_ledger
 

@@ -12,8 +12,8 @@ from devstack.airflow_services import EmbeddedAirflow
 from devstack.broker import Broker
 from devstack.harness import StreamHarness
 from devstack.process import wait_until
-from tideline.kafka.client import KafkaCluster
-from tideline.kafka.settings import kafka_settings
+from tideline.kafka.kafka_cluster import KafkaCluster
+from tideline.kafka.kafka_settings import kafka_settings
 from tideline.model.head import PartitionPosition
 from tideline.model.offsets import OffsetRange, PartitionIdentity
 from tideline.model.places import Places

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.worlds.build import ID, NOW
-from tideline.decoding.rules import joined, reconciled, rows_within
+from tideline.decoding.decode_rules import as_one_table, reconciled, rows_within
 from tideline.model.decoding import DecodePlan, TypePlan
 from tideline.model.offsets import CoordinateRange, OffsetRange, PartitionIdentity, union
 from tideline.model.plan import LandedRange
@@ -31,7 +31,7 @@ def test_each_raw_row_is_in_one_table_or_was_dropped(rows, dropped):
     held = {n: [o for o, there in enumerate(rows) for name in there if name == n] for n in TABLES}
     typed = [landed(held[name]) for name in TABLES[:-1]]
     raw, bad = landed([*range(len(rows))]), landed(held["quarantine"])
-    _, wrong = reconciled(plan, raw, joined(typed), bad, dropped)
+    _, wrong = reconciled(plan, raw, as_one_table(typed), bad, dropped)
     missing = sum(not there for there in rows)
     assert (wrong == ()) == (all(len(there) < 2 for there in rows) and missing == dropped)
     assert sum(rows_within(one, ranges) for one in typed) == sum(

@@ -17,7 +17,7 @@ from tests.worlds.folds import SEQUENCE, Folds, at, change, same
 from tideline.delta_io import files_of
 from tideline.errors import ServiceAway, VerificationFailed
 from tideline.folding.arrow import folding, spilling
-from tideline.folding.arrow import rows as rows_module
+from tideline.folding.arrow import row_shape as rows_module
 from tideline.folding.arrow.buckets import Writer
 from tideline.folding.engine import fold_here
 from tideline.model.current import CurrentColumn, Floor, differing
@@ -154,7 +154,7 @@ def test_sorted_rows_of_one_bucket_are_on_the_disk_at_a_time(tmp_path, monkeypat
         file = folds.folder / "current" / path
         rows = pq.ParquetFile(file).read()
         pq.write_table(rows.take([*range(len(rows) - 1, -1, -1)]), file)
-    there, in_order = [], folding.in_order
+    there, in_order = [], folding.sorted_runs
 
     def counted(shape, batches, folder):
         there.append(sum(name.suffix == ".arrow" for name in folder.parent.rglob("*")))

@@ -14,8 +14,8 @@ from tests.worlds.record_keys import KINDS, TEXTS, UNSET
 from tideline.delta_io import files_of
 from tideline.folding.arrow import folding, untold
 from tideline.folding.arrow.record_keys import record_keys
-from tideline.folding.arrow.rows import arrow_type
-from tideline.folding.arrow.unset import is_unset
+from tideline.folding.arrow.row_shape import arrow_type
+from tideline.folding.arrow.unset_columns import is_unset
 from tideline.model.current import Deletes, Layout
 from tideline.model.fold_job import FoldResult
 

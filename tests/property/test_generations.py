@@ -13,12 +13,12 @@ from tideline.model.plan import BatchProposal, Stored, VerifiedRange
 from tideline.model.run import Rewind, RunRecord, TableCommit
 from tideline.rules.advance import advance_head
 from tideline.rules.audit import audit
-from tideline.rules.backfill import Asked, is_about, plan_backfill
+from tideline.rules.backfill import AskedOffsets, is_about, plan_backfill
 from tideline.rules.planning import move_over_coverage, plan_ranges
 from tideline.rules.replay import obstacles
 from tideline.rules.reset_detection import find_resets
-from tideline.rules.resolution import execute
-from tideline.rules.rewind import rewound_head, trimmed_record, undone_ranges, undone_record
+from tideline.rules.resolution import apply_decision
+from tideline.rules.rewound import rewound_head, trimmed_record, undone_ranges, undone_record
 
 PLACE = ("orders", 0)
 TABLE = TableObservation(True, "t", 1, "orders", "l", token=1)
@@ -87,7 +87,7 @@ class World:
                 one = choice if finding.kind == "truncation" else "accept_loss"
                 incident = Incident("i", "r", NOW, finding, decision=Decision(one, "ann", NOW, ""))
                 before = self.head.positions[0].generation
-                self.head = execute(self.head, incident, now).head
+                self.head = apply_decision(self.head, incident, now).head
                 after = self.head.positions[0].generation
                 if after != before:
                     self.readings += one == "restart"
@@ -116,7 +116,9 @@ class World:
         end = min(start + count, len(self.log))
         if start >= end or find_resets(self.head, now, stream="orders", ledger_id="l"):
             return
-        proposal = plan_backfill(self.head, now, {PLACE: Asked(start, end)}, "read_uncommitted")
+        proposal = plan_backfill(
+            self.head, now, {PLACE: AskedOffsets(start, end)}, "read_uncommitted"
+        )
         assert is_about(self.head, proposal.ranges)
         self.open.append(proposal)
 

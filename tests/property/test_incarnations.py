@@ -6,7 +6,7 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tideline.folding.rules import are_reordered, newest_logs
+from tideline.folding.fold_rules import are_reordered, newest_logs
 from tideline.ledger.state import Control, LedgerState
 from tideline.model.current import Folding
 from tideline.model.head import PartitionPosition

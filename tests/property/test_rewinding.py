@@ -10,7 +10,7 @@ from tideline.model.offsets import covered_until
 from tideline.model.plan import VerifiedRange
 from tideline.model.run import Rewind, RunRecord, TableCommit
 from tideline.rules.advance import advance_head
-from tideline.rules.rewind import layers, rewound_head, undone_ranges
+from tideline.rules.rewound import observable_groups, rewound_head, undone_ranges
 
 steps = st.lists(
     st.one_of(
@@ -57,7 +57,9 @@ def test_every_offset_gained_since_is_taken_away_once(actions, data):
     found = undone_ranges(heads[-1], heads[target], records[target:], {ID: "orders"})
     ranges = [r for group in found.values() for r in group]
     assert sorted(offsets(ranges)) == sorted(held(heads[-1]) - held(heads[target]))
-    assert sorted(r for layer in layers(ranges) for r in offsets(layer)) == sorted(offsets(ranges))
+    assert sorted(r for layer in observable_groups(ranges) for r in offsets(layer)) == sorted(
+        offsets(ranges)
+    )
     rewind = Rewind("rewind-1", "r", "why", "ann", NOW, "key")
     again = rewound_head(heads[-1], heads[target], rewind, 99)
     assert again.coverage == heads[target].coverage

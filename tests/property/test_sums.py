@@ -7,8 +7,8 @@ from pyarrow.fs import LocalFileSystem, SubTreeFileSystem
 
 from tests.worlds.build import ID
 from tests.worlds.fold_plans import KEYS, NESTED, plan_of
-from tideline.folding.arrow.changes import buckets, texts_of
-from tideline.folding.arrow.rows import Shape, arrow_type, hashes_of, read_rows
+from tideline.folding.arrow.changes import buckets, texts_of_keys
+from tideline.folding.arrow.row_shape import RowShape, arrow_type, hashes_of, read_rows
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def rows_of(tmp_path):
     """Rows of the current table, as they are read; what is not told is null."""
 
     def rows_of(plan, *rows):
-        shape = Shape(plan)
+        shape = RowShape(plan)
         known = {"topic_id": ID, "generation": 0, "partition": 0, "offset": 0, "is_deleted": False}
         types = {n: arrow_type(kind) for n, kind in shape.kinds.items()}
         table = pa.Table.from_pylist([known | row for row in rows], pa.schema(types.items()))
@@ -32,7 +32,7 @@ def rows_of(tmp_path):
 def test_a_key_has_one_text(rows_of, kind):
     """The text of each value is what it always was."""
     plan = plan_of(("k", "n"), k=kind, n="long")
-    found = texts_of(*rows_of(plan, *({"k": k} for k in KEYS[kind])))
+    found = texts_of_keys(*rows_of(plan, *({"k": k} for k in KEYS[kind])))
     expected = [f'["{text}",null]' for text in KEYS[kind].values()]
     assert found.to_pylist() == expected
 

@@ -8,7 +8,7 @@ from tideline.model.observation import Gap
 from tideline.model.offsets import OffsetRange, subtract, union
 from tideline.model.places import NOWHERE, Places
 from tideline.model.plan import LandedRange
-from tideline.rules.verification import sound_parts, verify_ranges
+from tideline.rules.verification import compare_ranges, sound_parts
 
 RANGE = planned(0, 40)
 spans = st.tuples(st.integers(0, 39), st.integers(1, 12)).map(
@@ -23,7 +23,7 @@ def landed(offsets, surplus=0):
 
 
 def verified(item, rows, markers, accepted):
-    return verify_ranges(
+    return compare_ranges(
         [item],
         rows,
         gaps="explain",

@@ -9,7 +9,12 @@ from tests.worlds.build import NOW, head, observation, position, seen, topic
 from tideline.model.observation import TimedOffset
 from tideline.model.offsets import OffsetRange, overlaps, subtract, union
 from tideline.model.request import ResolvedTimestamp
-from tideline.rules.backfill import asked_by_window, find_window_boundary, in_order, plan_backfill
+from tideline.rules.backfill import (
+    asked_by_window,
+    between_boundaries,
+    find_window_boundary,
+    plan_backfill,
+)
 
 HOURS = [NOW - timedelta(hours=n) for n in range(6, 0, -1)]
 
@@ -45,7 +50,7 @@ def told(times, reads):
         for at in (HOURS[number], HOURS[number + 1]):
             if at not in known:
                 boundary = find_window_boundary(at, place, log, look_up(times, log_start, at), NOW)
-                ordered = in_order(boundary, at, known.values(), log_start)
+                ordered = between_boundaries(boundary, at, known.values(), log_start)
                 known[at] = ResolvedTimestamp(at, (ordered,))
         asked = asked_by_window([place], known[HOURS[number]], known[HOURS[number + 1]])
         found = plan_backfill(head(place), observation(topic(log)), asked, "read_committed")

@@ -22,7 +22,7 @@ from tideline import documents, failpoints
 from tideline.landing import context
 from tideline.landing import observing as stability
 from tideline.ledger import leases, ledger, snapshots, state
-from tideline.ledger import port as conflicts
+from tideline.ledger import ledger_port as conflicts
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 """When each world begins."""

@@ -21,7 +21,7 @@ from tests.simulation.table import (
     is_inside,
 )
 from tideline.errors import ServiceAway, VerificationFailed
-from tideline.model.current import BucketState, FoldPlan, Refusal, differing, is_below
+from tideline.model.current import BucketState, FoldPlan, FoldRefusal, differing, is_below
 from tideline.model.fold_job import FoldJob, FoldResult
 from tideline.model.maintenance import TableFile
 from tideline.model.offsets import CoordinateRange, PartitionIdentity
@@ -205,7 +205,7 @@ class Folder:
         rows = self._standing(touched - anew)
         report = replace(report, touched=tuple(sorted(touched)), found=states(rows))
         if plan.order == "offset" and (moved := self._moved(rows, changes)):
-            return replace(report, refused=tuple(Refusal("moved", key) for key in moved)), {}
+            return replace(report, refused=tuple(FoldRefusal("moved", key) for key in moved)), {}
         if differing(self.job.before_in(touched), report.found):
             return report, {}
         by_key = {row.change.key: row for row in rows}

@@ -14,7 +14,7 @@ from tests.simulation import log_events, run_events, table_events
 from tests.simulation.process import Process
 from tests.simulation.properties import Watch
 from tests.simulation.world import World
-from tideline.decoding.rules import has_work
+from tideline.decoding.decode_rules import has_to_decode
 from tideline.errors import BadInput, Halted, LedgerElsewhere, TidelineError
 from tideline.model.request import RunRequest
 
@@ -145,7 +145,7 @@ def _land_all(world: World, watch: Watch, choose: Choose) -> Iterator[str]:
         if record is None or record.status != "nothing_to_do" or record.resolved or state is None:
             continue
         if not state.live_incidents() and not state.decoding.incidents:
-            if world.stream.decode is None or not has_work(state.head, state.decoding):
+            if world.stream.decode is None or not has_to_decode(state.head, state.decoding):
                 return
             continue  # a run decodes so much only
         errors.append("nothing to do beside open incidents")

@@ -18,7 +18,7 @@ from tideline.decoding.verifying import typed_against_raw
 from tideline.documents import load
 from tideline.ledger.state import LedgerState
 from tideline.model.current import differing
-from tideline.model.erasing import SealedErasure
+from tideline.model.erasures import SealedErasure
 from tideline.model.incident import Incident
 from tideline.model.offsets import OffsetRange, PartitionIdentity, intersect
 from tideline.model.request import RunRequest

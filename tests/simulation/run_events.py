@@ -12,11 +12,11 @@ from typing import cast
 from tests.simulation.process import Process
 from tests.simulation.table import key_of
 from tests.simulation.world import Asked, World
-from tideline.decoding.steps import decode_rows, verify_decoded
-from tideline.folding.execution import execute
-from tideline.folding.planning import plan_fold, plan_look
-from tideline.folding.rules import due, newest_logs
-from tideline.folding.steps import fold_changes, verify_current
+from tideline.decoding.decode_steps import decode_rows, verify_decoded
+from tideline.folding.fold_execution import execute_fold
+from tideline.folding.fold_planning import plan_fold, plan_look
+from tideline.folding.fold_rules import due_changes, newest_logs
+from tideline.folding.fold_steps import fold_changes, verify_current
 from tideline.landing.context import RunContext, hold_lane
 from tideline.ledger.move import move_ledger
 from tideline.model.current import Floor, FoldRequest
@@ -26,8 +26,8 @@ from tideline.model.request import RequestedRange, RunRequest, Window
 from tideline.operations.erase_finding import AskedKeys
 from tideline.operations.erasing import EraseRequest, finish_erasures
 from tideline.operations.erasing import erase as erase_records
-from tideline.operations.maintenance import Tables, maintain_stream
-from tideline.operations.reading import audit_stream, dry_run
+from tideline.operations.maintaining import Tables, maintain_stream
+from tideline.operations.questions import audit_stream, dry_run
 from tideline.operations.redrive import decode_again, redrive
 from tideline.operations.rewind import RewindRequest, rewind_stream
 from tideline.pipeline.ingest_ranges import ingest_ranges
@@ -39,8 +39,8 @@ from tideline.pipeline.steps import (
     plan_offset_ranges,
     verify_ranges,
 )
-from tideline.stream.decoding import EventType
-from tideline.table.port import MaintainedTablePort, TablePort
+from tideline.stream.decode_section import EventType
+from tideline.table.table_port import MaintainedTablePort, TablePort
 
 STEPS: tuple[Callable[..., object], ...] = (
     plan_offset_ranges,
@@ -289,7 +289,10 @@ def sweep_below(world: World, run: RunContext, percent: int) -> None:
         return  # somebody has taken it out of the stream file meanwhile
     with run.ledger.lease("decoder"):
         state = run.ledger.read()
-        if plan_look(run, state) is None or due(state.decoding, state.folding, "").is_anything:
+        if (
+            plan_look(run, state) is None
+            or due_changes(state.decoding, state.folding, "").is_anything
+        ):
             return
         logs = newest_logs(state.decoding.coverage, state.head.order_of_incarnations)
         ends = {log: state.decoding.coverage[log][-1].end_offset for log in logs}
@@ -297,7 +300,7 @@ def sweep_below(world: World, run: RunContext, percent: int) -> None:
         plan = plan_fold(run, state, None, 0.0, sweep=floors)
         assert plan is not None
         world.sweeps[plan.plan_id] = floors
-        execute(run, plan)
+        execute_fold(run, plan)
     verify_current(run)
 
 

@@ -14,7 +14,7 @@ from tests.simulation.table import Row, TableState, is_valueless, key_of, value_
 from tideline.documents import dump, load
 from tideline.errors import ServiceAway
 from tideline.model.decoding import WriterSchema
-from tideline.model.erasing import raw_key_hash, record_hash
+from tideline.model.erasures import raw_key_hash, record_hash
 from tideline.model.fold_job import FoldJob, FoldResult
 from tideline.model.offsets import CoordinateRange, OffsetRange, intersect
 from tideline.model.places import Places
@@ -26,7 +26,7 @@ from tideline.model.spark_job import (
     Unreadable,
     readable_layers,
 )
-from tideline.registry.port import SubjectVersion
+from tideline.registry.registry_port import SubjectVersion
 
 MOST_FOUND = 2
 TYPES = "abc"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from tideline.errors import CommitConflict, ServiceAway
-from tideline.ledger.port import HistoryEntry, Snapshot
+from tideline.ledger.ledger_port import HistoryEntry, Snapshot
 
 
 @dataclass

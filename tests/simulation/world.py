@@ -30,7 +30,7 @@ from tests.simulation.table import Row, SimulatedTable, TableState, is_valueless
 from tideline.errors import LedgerElsewhere
 from tideline.landing.context import RunContext, TypedTables
 from tideline.ledger.ledger import Ledger
-from tideline.ledger.port import LedgerStore
+from tideline.ledger.ledger_port import LedgerStore
 from tideline.ledger.state import LedgerState
 from tideline.model.addresses import LedgerLocation
 from tideline.model.current import Floor

@@ -38,7 +38,7 @@ from tideline.errors import (
 from tideline.failpoints import DECODE_PLACES, PLACES
 from tideline.model.request import RunRequest, read_form
 from tideline.model.run import RunRecord
-from tideline.operations.reading import audit_stream
+from tideline.operations.questions import audit_stream
 from tideline.operations.rewind import RewindRequest, rewind_stream
 from tideline.pipeline.run_batch import decode_batch, run_batch
 from tideline.wiring import open_ledger, open_run

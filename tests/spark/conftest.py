@@ -12,7 +12,7 @@ from tests.worlds.drivers import drivers
 from tideline.launch.jars import spark_jars
 from tideline.launch.local_driver import end_drivers
 from tideline.launch.runtime import cache_folder
-from tideline.store.settings import store_settings
+from tideline.store.store_settings import store_settings
 
 
 @pytest.fixture

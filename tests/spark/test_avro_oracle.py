@@ -8,7 +8,7 @@ import pytest
 from tests.worlds.avro_oracle import HOLLOW, SCHEMA, Records, judge
 from tests.worlds.decoded_values import alike
 from tests.worlds.raw_tables import plain_avro
-from tideline.decoding.spark.avro import decode
+from tideline.decoding.spark.avro_decoder import decode
 from tideline.decoding.spark.fields import ERROR, ERROR_CLASS, FIELDS, PAYLOAD, SCHEMA_ID
 from tideline.model.decoding import PLAIN_ID
 

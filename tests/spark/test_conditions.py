@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import functions as F
 
-from tideline.decoding.spark.expectations import refusals, tried
+from tideline.decoding.spark.expectations import refused_conditions, tried
 from tideline.model.decoding import Expectation
 from tideline.spark.session import compile_plans
 
@@ -76,7 +76,7 @@ def test_which_are_refused(spark, rows):
     taken = [*CONDITIONS["null"], *CONDITIONS["true"]]
     rules = [Expectation(f"r{n}", sql, "count") for n, (sql, _) in enumerate(kinds)]
     rules += [Expectation(f"t{n}", sql, "count") for n, sql in enumerate(taken)]
-    found = dict(refusals(spark.session, rows.schema, rules))
+    found = dict(refused_conditions(spark.session, rows.schema, rules))
     wrong = [
         (sql, found.get(n))
         for n, (sql, said) in enumerate(kinds)
@@ -90,4 +90,4 @@ def test_what_is_refused_without_columns(spark):
     """The text is all that there is."""
     texts = ["timestamp > now()", "d < date 'today'", "nosuch > 0", "no_such(nosuch) = 'now()'"]
     rules = [Expectation(f"r{n}", sql, "count") for n, sql in enumerate(texts)]
-    assert [n for n, _ in refusals(spark.session, None, rules)] == [0, 1]
+    assert [n for n, _ in refused_conditions(spark.session, None, rules)] == [0, 1]

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from tests.worlds.connect_oracle import KINDS, SCHEMA, Payloads, judge
 from tideline.decoding.schemas.merging import reader_schema
 from tideline.decoding.spark.fields import ERROR_CLASS, FIELDS, PAYLOAD
-from tideline.decoding.spark.json import decode
+from tideline.decoding.spark.json_decoder import decode
 from tideline.model.decoding import PartPlan, WriterSchema
 
 BATCH = 10_000

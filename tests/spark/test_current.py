@@ -14,12 +14,12 @@ from tests.worlds.current_streams import GONE, Changing
 from tests.worlds.streams import decide
 from tideline.cli.main import main
 from tideline.errors import BadInput, FoldingHalted
-from tideline.folding.checking import check_current
+from tideline.folding.current_checking import check_current
 from tideline.folding.sweeping import find_ghosts, sweep
 from tideline.folding.views import view_of
 from tideline.ledger.move import move_ledger
 from tideline.model.request import RunRequest
-from tideline.operations.maintenance import maintain_stream
+from tideline.operations.maintaining import maintain_stream
 from tideline.operations.redrive import decode_again
 from tideline.operations.rewind import RewindRequest, rewind_stream
 from tideline.pipeline.run_batch import decode_batch, run_batch

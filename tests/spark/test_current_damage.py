@@ -12,12 +12,12 @@ from tests.worlds.current_streams import KEY, Changing
 from tests.worlds.streams import folder_of
 from tideline import wiring
 from tideline.errors import BadInput, FoldingHalted, ServiceAway, VerificationFailed
-from tideline.folding import checking, planning
-from tideline.folding.checking import check_current
-from tideline.folding.steps import fold_changes, verify_current
+from tideline.folding import current_checking, fold_planning
+from tideline.folding.current_checking import check_current
+from tideline.folding.fold_steps import fold_changes, verify_current
 from tideline.model.current import OLD_SUMS, SUMS
 from tideline.model.request import RunRequest
-from tideline.operations.reading import audit_stream
+from tideline.operations.questions import audit_stream
 from tideline.pipeline.run_batch import decode_batch, land_batch
 from tideline.stream.stream import tables_of
 from tideline.wiring import open_ledger, open_run
@@ -46,7 +46,7 @@ def test_some_buckets_alone_are_looked_at(orders, monkeypatch):
     (row,) = rows(table, lambda r: r["key_id"] == 7)
     DAMAGE["a value changed"](table)
     for turn in ((row["bucket"],), ((row["bucket"] + 1) % 4,)):
-        monkeypatch.setattr(checking, "buckets_of_day", lambda *of, turn=turn: turn)
+        monkeypatch.setattr(current_checking, "buckets_of_day", lambda *of, turn=turn: turn)
         with open_run(orders.stream, "check", RunRequest(), orders.spark) as run:
             found = check_current(run, 1)
         assert found.buckets == turn
@@ -239,7 +239,7 @@ def test_sums_of_an_older_kind_are_made_anew_once(harness, spark, monkeypatch):
         with open_run(stream, "check", RunRequest(), spark) as run:
             return check_current(run).flaws
 
-    monkeypatch.setattr(planning, "SUMS", OLD_SUMS)
+    monkeypatch.setattr(fold_planning, "SUMS", OLD_SUMS)
     assert runs("old", *range(8)).sums == OLD_SUMS
     forges()
     monkeypatch.undo()

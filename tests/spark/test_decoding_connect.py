@@ -17,7 +17,7 @@ from tests.worlds.typed_streams import Typed
 from tideline.decoding.schemas.merging import reader_schema
 from tideline.model.decoding import PartPlan, ReaderSchema, WriterSchema
 from tideline.model.request import RunRequest
-from tideline.operations.maintenance import maintain_stream
+from tideline.operations.maintaining import maintain_stream
 from tideline.wiring import open_run, open_tables
 
 TYPES = {

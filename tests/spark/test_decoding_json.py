@@ -16,7 +16,7 @@ from tests.worlds.rows import raw_row
 from tests.worlds.spark_ways import by_connect, by_spark_submit, comes_out_the_same
 from tideline.decoding.schemas.json_schema import SCHEMALESS
 from tideline.decoding.spark.judging import judge
-from tideline.decoding.spark.rows import read_raw_rows, typed
+from tideline.decoding.spark.row_columns import read_raw_rows, typed
 from tideline.model.decoding import ErrorClass, without_case
 from tideline.model.spark_job import Output
 

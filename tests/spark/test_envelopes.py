@@ -13,7 +13,7 @@ from tests.worlds.rows import raw_row
 from tideline.decoding.schemas.envelope import untold_columns
 from tideline.decoding.schemas.merging import reader_schema
 from tideline.decoding.spark.judging import judge
-from tideline.decoding.spark.rows import typed
+from tideline.decoding.spark.row_columns import typed
 from tideline.model.decoding import (
     KEPT_BY_DEFAULT,
     OF_ENVELOPE,

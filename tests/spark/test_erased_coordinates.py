@@ -5,7 +5,7 @@ import hashlib
 import pytest
 from pyspark.sql import functions as F
 
-from tideline.model.erasing import raw_key_hash, record_hash
+from tideline.model.erasures import raw_key_hash, record_hash
 from tideline.model.offsets import CoordinateRange
 from tideline.model.places import Places
 from tideline.model.spark_job import SparkJob

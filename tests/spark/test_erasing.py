@@ -14,10 +14,10 @@ from tests.texts import NOT_REACHED
 from tests.worlds.current_streams import Changing
 from tests.worlds.traces import traces_in, traces_of
 from tideline.cli.main import main
-from tideline.model.erasing import Erasing
+from tideline.model.erasures import Erasing
 from tideline.model.request import RunRequest
-from tideline.operations.maintenance import maintain_stream
-from tideline.operations.reading import require_clean
+from tideline.operations.maintaining import maintain_stream
+from tideline.operations.questions import require_clean
 from tideline.operations.redrive import decode_again, redrive
 from tideline.operations.rewind import RewindRequest, rewind_stream
 from tideline.wiring import open_ledger, open_run, open_tables

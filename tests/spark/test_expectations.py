@@ -13,8 +13,8 @@ import pytest
 from tests.worlds.raw_tables import avro, avro_part, decoded, job_of
 from tests.worlds.streams import is_clean
 from tests.worlds.typed_streams import V1, Typed
-from tideline.decoding.spark.expectations import refusals
-from tideline.decoding.spark.rows import typed_type
+from tideline.decoding.spark.expectations import refused_conditions
+from tideline.decoding.spark.row_columns import typed_type
 from tideline.errors import BadInput, DecodingHalted
 from tideline.model.decoding import Expectation
 from tideline.model.incident import Decision
@@ -153,7 +153,7 @@ def test_which_conditions_are_refused(spark, tmp_path):
     job = job_of(tmp_path, [order(1)], [PART])
     rules = [Expectation(f"r{n}", sql, "count") for n, sql in enumerate([*REFUSED, *ALLOWED])]
     columns = typed_type(job.plan).add("at_least", "string")
-    found = dict(refusals(spark.session, columns, rules))
+    found = dict(refused_conditions(spark.session, columns, rules))
     assert [*found] == [*range(len(REFUSED))], found
     for number, (sql, said) in enumerate(REFUSED.items()):
         assert re.search(said, found[number]), (sql, found[number])

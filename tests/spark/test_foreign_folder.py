@@ -77,8 +77,8 @@ def test_spark_submit_runs_no_code_of_the_folder(mark, tmp_path):
 
 LOOKS = """
 from tideline.decoding.spark.looking import LookingSpark
-from tideline.decoding.steps import drafted
-from tideline.stream.decoding import Decode
+from tideline.decoding.decode_steps import drafted
+from tideline.stream.decode_section import Decode
 
 value = {"format": "avro", "subject": "orders"}
 decode = Decode.model_validate({"value": value, "expect": [{"name": "a", "sql": "id >"}]})

@@ -9,7 +9,7 @@ from pyspark.errors import IllegalArgumentException
 
 from tideline.delta_log import DeltaLog
 from tideline.delta_properties import interval_ms
-from tideline.model.table_features import refusals
+from tideline.model.table_features import table_refusals
 from tideline.table.delta_table import TargetTable
 from tideline.table.log import NewestTable
 from tideline.table.opened import LoggedTable, active_files
@@ -226,5 +226,5 @@ def test_what_matters_is_refused_by_its_name(spark, tmp_path, name):
         table.sql(OTHERS[name].format(t=table.name, c=f"delta.`{copy}`"))
         uri = copy if "{c}" in OTHERS[name] else table.uri
     found = TargetTable(uri, {}, {"offset": "BIGINT"}).observe()
-    said = [*refusals(found)]
+    said = [*table_refusals(found)]
     assert any(name.lower() in f"{r.name}".lower() for r in said), said

@@ -14,7 +14,7 @@ from tests.worlds.fold_plans import KEYS, NESTED, plan_of
 from tests.worlds.spark_sums import bucket_of, current_schema, hash_of
 from tideline.documents import dump
 from tideline.folding.arrow.changes import buckets
-from tideline.folding.arrow.rows import Shape, arrow_type, hashes_of, read_rows
+from tideline.folding.arrow.row_shape import RowShape, arrow_type, hashes_of, read_rows
 from tideline.model.spark_job import SparkJob, SparkResult
 from tideline.spark.application import ALONE, run_job
 from tideline.spark.failures import failed
@@ -77,7 +77,7 @@ def _rows(shape, count):
 
 def _in_both(session, plan, tmp_path, count=400):
     """The same rows as Spark and as this process reads them."""
-    shape = Shape(plan)
+    shape = RowShape(plan)
     types = {n: arrow_type(kind) for n, kind in shape.kinds.items()}
     data = pa.Table.from_pylist(_rows(shape, count), pa.schema(types.items()))
     file = tmp_path / "rows.parquet"

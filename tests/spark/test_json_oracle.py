@@ -11,7 +11,7 @@ from tests.worlds.json_oracle import LONG_S, SCHEMA, Documents, Oracle
 from tests.worlds.raw_tables import decode as decode_records
 from tests.worlds.raw_tables import json_part as part
 from tideline.decoding.spark.fields import ERROR, ERROR_CLASS, FIELDS, PAYLOAD
-from tideline.decoding.spark.json import decode
+from tideline.decoding.spark.json_decoder import decode
 from tideline.model.decoding import DECODER_FORM
 
 CLOSED = {

@@ -7,7 +7,7 @@ from tests.worlds.spark_doubles import HookedSpark
 from tests.worlds.streams import head, is_clean, table_rows
 from tideline.landing import table_commit as commit_loop
 from tideline.model.request import RunRequest
-from tideline.operations.maintenance import maintain_stream
+from tideline.operations.maintaining import maintain_stream
 from tideline.operations.rewind import RewindRequest, rewind_stream
 from tideline.table.schema import COLUMNS
 from tideline.wiring import open_run, open_tables

@@ -18,8 +18,8 @@ from tideline.errors import AttemptFenced, AuditNotClean, CommitConflict
 from tideline.landing import table_commit as commit_loop
 from tideline.landing.attempts import begin_attempt
 from tideline.landing.table_commit import remove
-from tideline.operations.maintenance import maintain_stream
-from tideline.operations.reading import require_clean
+from tideline.operations.maintaining import maintain_stream
+from tideline.operations.questions import require_clean
 from tideline.table.schema import removal_id
 from tideline.wiring import open_tables
 
@@ -146,9 +146,9 @@ def running(tracker):
 @pytest.mark.parametrize("theirs", [optimize, compact])
 def test_ours_is_held_while_another_commits(spark, lake, at, theirs):
     """Refused: its files are no longer part of the table; nothing of it stays."""
-    from tideline.operations import maintenance
+    from tideline.operations import maintaining
 
-    at(maintenance, "maintain:merged", lambda: theirs(spark, lake))
+    at(maintaining, "maintain:merged", lambda: theirs(spark, lake))
     with pytest.raises((AttemptFenced, CommitConflict)):
         maintain(lake)
     is_whole(spark, lake)
@@ -192,10 +192,10 @@ def test_spark_is_held_while_another_commits(spark, lake, tmp_path, ours, expect
 
 def test_all_three_at_once(spark, lake, at, tmp_path):
     """Ours holds its merge, Spark its read; delta-rs commits first, and both others are refused."""
-    from tideline.operations import maintenance
+    from tideline.operations import maintaining
 
     with held_optimize(spark, lake, tmp_path / "gate") as outcome:
-        at(maintenance, "maintain:merged", lambda: compact(spark, lake))
+        at(maintaining, "maintain:merged", lambda: compact(spark, lake))
         with pytest.raises((AttemptFenced, CommitConflict)):
             maintain(lake)
     assert "Concurrent" in str(outcome[0])

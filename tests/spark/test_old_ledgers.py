@@ -8,7 +8,7 @@ from devstack.broker import Broker
 from tests.worlds.ledgers import Recorded, unpack
 from tests.worlds.streams import decide, head, table_rows, table_version
 from tideline.model.request import RunRequest
-from tideline.operations.reading import audit_stream
+from tideline.operations.questions import audit_stream
 from tideline.operations.rewind import RewindRequest, rewind_stream
 from tideline.pipeline.run_batch import run_batch
 from tideline.wiring import open_run

@@ -11,7 +11,7 @@ from deltalake import DeltaTable, write_deltalake
 from devstack.store_faults import Hold
 from tests.worlds.object_stores import commit_key, while_held
 from tests.worlds.streams import is_clean
-from tideline.store import settings as options
+from tideline.store import store_settings as options
 
 pytestmark = [pytest.mark.slow, pytest.mark.s3a]
 

@@ -7,7 +7,7 @@ from tests.worlds.decoded_values import alike
 from tests.worlds.protobuf_oracle import Records, judge
 from tests.worlds.protobuf_schemas import ALL, protobuf_part
 from tideline.decoding.spark.fields import ERROR, ERROR_CLASS, FIELDS, PAYLOAD, SCHEMA_ID
-from tideline.decoding.spark.protobuf import decode
+from tideline.decoding.spark.protobuf_decoder import decode
 from tideline.model.decoding import PLAIN_ID
 
 BATCH = 10_000

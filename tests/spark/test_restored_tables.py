@@ -5,10 +5,10 @@ from deltalake import DeltaTable
 
 from tests.worlds.current_streams import Changing
 from tideline.errors import FoldingHalted, VerificationFailed
-from tideline.folding.checking import check_current
+from tideline.folding.current_checking import check_current
 from tideline.folding.sweeping import find_ghosts
 from tideline.model.request import RunRequest
-from tideline.operations.reading import audit_stream
+from tideline.operations.questions import audit_stream
 from tideline.wiring import open_run
 
 pytestmark = pytest.mark.slow

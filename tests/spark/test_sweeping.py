@@ -16,12 +16,12 @@ from tests.worlds.streams import decide
 from tideline.cli.main import main
 from tideline.errors import BadInput, FoldingHalted
 from tideline.folding import sweeping
-from tideline.folding.checking import check_current
+from tideline.folding.current_checking import check_current
 from tideline.folding.views import view_of
 from tideline.landing.context import now
 from tideline.model.request import RunRequest
-from tideline.operations import maintenance
-from tideline.operations.maintenance import maintain_stream
+from tideline.operations import maintaining
+from tideline.operations.maintaining import maintain_stream
 from tideline.operations.rewind import RewindRequest, rewind_stream
 from tideline.wiring import open_run, open_tables
 
@@ -161,7 +161,7 @@ def test_what_nobody_has_decoded_is_no_ghost(orders, monkeypatch):
         BadInput, match=r"since the snapshot began, partition 0 .* is in quarantine"
     ):
         ghosts(orders)
-    monkeypatch.setattr(maintenance, "now", lambda: now() + timedelta(days=2))
+    monkeypatch.setattr(maintaining, "now", lambda: now() + timedelta(days=2))
     with open_run(orders.stream, "maintain", RunRequest(), orders.spark) as run:
         tables = {"quarantine": open_tables(orders.stream)["quarantine"]}
         assert [u.expired.rows for u in maintain_stream(run, tables)] == [1]

@@ -14,7 +14,7 @@ from tests.worlds.typed_streams import V1, V2, Typed
 from tideline.contract.building import build_decoded_again
 from tideline.errors import DecodingHalted
 from tideline.model.request import RunRequest
-from tideline.operations.maintenance import maintain_stream
+from tideline.operations.maintaining import maintain_stream
 from tideline.operations.redrive import redrive
 from tideline.operations.rewind import RewindRequest, rewind_stream
 from tideline.wiring import open_ledger, open_run, open_tables

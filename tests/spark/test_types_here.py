@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql import functions as F
 
 from tests.worlds.record_keys import KINDS, UNSET
+from tideline.folding.arrow.castable import is_text
 from tideline.folding.arrow.hashing import SEED, add_column
 from tideline.folding.arrow.keys import buckets_of, key_texts
-from tideline.folding.arrow.rows import arrow_type, conformed, written
-from tideline.folding.arrow.texts import is_text
+from tideline.folding.arrow.row_shape import arrow_type, conformed, written
 from tideline.spark.unset import is_unset
 
 PIECES = [

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.worlds.memory import Memory
-from tideline.decoding.readers import halt
+from tideline.decoding.readers import halt_unless_decided
 from tideline.errors import DecodingHalted
 from tideline.model.decoding import PartPlan, ReaderSchema
 from tideline.operations.redrive import decode_again, redrive
@@ -104,13 +104,15 @@ def test_a_decision_about_a_schema_is_none_about_others(memory):
     part = PartPlan("value", "avro", "", "s", (), (), (), ReaderSchema("value", "avro", "", ()))
     reasons = ["schema 7: no columns", "120 new fields at a time (allowed: 100)"]
     with pytest.raises(DecodingHalted):
-        halt(run, part, reasons)
+        halt_unless_decided(run, part, reasons)
     memory.decide("quarantine", "incident-1")
     for decided in (reasons, reasons[:1], ["121 new fields at a time (allowed: 100)"]):
-        halt(run, part, decided)
+        halt_unless_decided(run, part, decided)
     for other, said in ((replace(part, part="key"), reasons), (part, ["schema 9: no columns"])):
         with pytest.raises(DecodingHalted, match=r"beside what is decided: .*value: schema 7"):
-            halt(run, other, said)
+            halt_unless_decided(run, other, said)
         memory.decide("quarantine", incidents(memory)[-1].incident_id)
-        halt(run, other, said)
-        halt(run, part, reasons)  # that is found first by the next run, and asks nobody again
+        halt_unless_decided(run, other, said)
+        halt_unless_decided(
+            run, part, reasons
+        )  # that is found first by the next run, and asks nobody again

@@ -14,8 +14,8 @@ from tests.simulation.table import Row, TableState, key_of
 from tests.texts import NOT_REACHED
 from tests.worlds.dying import dying
 from tests.worlds.memory import Memory, spans
-from tideline.cli import doctor, erasing, reading
-from tideline.cli.output import Output
+from tideline.cli import doctor, erase_commands, reading
+from tideline.cli.output import CommandOutput
 from tideline.contract.building import build_erasure
 from tideline.errors import BadInput, Halted, ServiceAway, StreamBusy
 from tideline.failpoints import ERASE_PLACES
@@ -151,16 +151,16 @@ def test_an_erasure_that_is_not_settled_is_named_wherever_somebody_looks(
     landed, monkeypatch, capsys
 ):
     landed.ledger().update(lambda s: replace(s, erasing=replace(s.erasing, untold=("erase-1",))))
-    for command in (reading, erasing, doctor):
+    for command in (reading, erase_commands, doctor):
         monkeypatch.setattr(command, "open_ledger", lambda _: landed.ledger())
     found = Namespace(streams=(landed.stream,), problems=())
     monkeypatch.setattr(reading, "contents_in", lambda _: found)
     monkeypatch.setattr(reading._Brokers, "observed", lambda *_: (None, None, ()))
     asked = Namespace(files=["s.yaml"], id=None)
-    for command in (reading.status, partial(erasing.erasures, landed.stream)):
-        command(asked, Output(False))
+    for command in (reading.status, partial(erase_commands.erasures, landed.stream)):
+        command(asked, CommandOutput(False))
         assert "with --settles erase-1" in " ".join(capsys.readouterr().out.split())
-        command(asked, Output(True))
+        command(asked, CommandOutput(True))
         said = json.loads(capsys.readouterr().out)
         assert said.get("streams", [said])[0]["untold"] == ["erase-1"]
     with pytest.raises(doctor.Warned, match="with --settles erase-1"):
@@ -601,7 +601,7 @@ def test_keys_without_records_are_told_and_were_not_erased_before(typed, capsys)
     assert made.without == (1, 3, 4, 5)
     assert "4 keys have no record in any table" in made.warnings[0]
     assert made.erasure.without_records == tuple(made.erasure.keys[n - 1] for n in made.without)
-    page = erasing.page_of("orders", build_erasure(made.erasure, made.erasure.begun_at))
+    page = erase_commands.page_of("orders", build_erasure(made.erasure, made.erasure.begun_at))
     assert page.count("**no record**") == 4
     assert "4 of 6 keys had no record" in page
     for text, before in (("key-1", ("erase-1",)), ("key-1 ", ()), ("KEY-2", ()), ("key-2", ())):
@@ -627,7 +627,7 @@ def test_what_is_not_landed_yet_is_told_before_and_after(landed, monkeypatch):
     assert plan.unread == 9
     assert "unread offsets of the stream: 9" in plan.warnings[-1]
     made = erased(landed)
-    page = erasing.page_of("orders", build_erasure(made, made.begun_at))
+    page = erase_commands.page_of("orders", build_erasure(made, made.begun_at))
     assert (made.unread, "not landed when the erasure began: 9 offsets" in page) == (9, True)
     asked = replace(asked, keys=AskedKeys(raw_keys=(b"nobody",)))
     nothing = erase(landed.open("erase"), tables_of(landed.open("erase")), asked)
@@ -645,6 +645,6 @@ def test_what_is_not_landed_yet_is_told_before_and_after(landed, monkeypatch):
 
 
 def test_the_page_names_what_it_has_not_reached(landed):
-    page = erasing.page_of("orders", build_erasure(erased(landed), landed.clock.now()))
+    page = erase_commands.page_of("orders", build_erasure(erased(landed), landed.clock.now()))
     for words in ("headers of other records", "other people's records", "test guesses"):
         assert words in page.partition(NOT_REACHED)[2]

@@ -4,7 +4,7 @@ import pytest
 
 from tideline.errors import BadInput, ServiceAway
 from tideline.model.offsets import TopicPartition
-from tideline.operations.reading import explain_record
+from tideline.operations.questions import explain_record
 
 
 def explained(world, offset, partition=0, topic="orders"):

@@ -11,15 +11,15 @@ from tests.simulation.run_events import tables_of
 from tests.simulation.spark import SimulatedSpark
 from tests.simulation.table import key_of
 from tideline.cli import tables as command
-from tideline.cli.output import Output
+from tideline.cli.output import CommandOutput
 from tideline.errors import AuditNotClean, BadInput, FoldingHalted
-from tideline.folding.checking import check_current
-from tideline.folding.steps import fold_changes
-from tideline.model.current import Refusal
+from tideline.folding.current_checking import check_current
+from tideline.folding.fold_steps import fold_changes
+from tideline.model.current import FoldRefusal
 from tideline.model.fold_job import FoldResult
 from tideline.operations.erase_finding import AskedKeys
 from tideline.operations.erasing import EraseRequest, erase
-from tideline.operations.reading import audit_stream
+from tideline.operations.questions import audit_stream
 
 OPTIONS = {
     "kafka": {"topics": ["t"]},
@@ -59,7 +59,7 @@ def folded(memory, monkeypatch):
     memory.decode, memory.folds = memory.stream.decode, memory.stream.current
     memory.send(10)
     memory.run("lands")
-    told = FoldResult(changes=10, refused=(Refusal("truncated", GONE),))
+    told = FoldResult(changes=10, refused=(FoldRefusal("truncated", GONE),))
     monkeypatch.setattr(SimulatedSpark, "fold", lambda *_: told)
     return memory
 
@@ -80,7 +80,10 @@ def test_a_look_tells_changes_without_an_order_and_writes_nothing(folded):
 def test_the_command_says_what_a_look_has_told(folded, monkeypatch, capsys, as_json):
     monkeypatch.setattr(command, "watched_run", lambda *_: nullcontext(folded.open("look")))
     asked = Namespace(run_id="look", check=True, buckets=1)
-    assert command.fold(folded.stream, asked, Output(as_json, "s.yaml")) == AuditNotClean.exit_code
+    assert (
+        command.fold(folded.stream, asked, CommandOutput(as_json, "s.yaml"))
+        == AuditNotClean.exit_code
+    )
     said = capsys.readouterr().out
     if as_json:
         (flaw,) = json.loads(said)["flaws"]

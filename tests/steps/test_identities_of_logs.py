@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from tests.worlds.memory import one_range, spans
-from tideline.decoding.rules import to_remove
+from tideline.decoding.decode_rules import to_remove
 from tideline.errors import ResetDetected, StreamBusy
 from tideline.landing.closing import close_plan
 from tideline.model.decoding import Decoding

@@ -8,7 +8,7 @@ import pytest
 from tests.simulation.run_events import tables_of
 from tests.simulation.table import key_of
 from tests.worlds.memory import one_range, spans
-from tideline.decoding.rules import to_decode
+from tideline.decoding.decode_rules import to_decode
 from tideline.errors import BadInput, ResetDetected, TidelineError
 from tideline.landing.attempts import begin_attempt
 from tideline.landing.proof import foreign_changes
@@ -16,7 +16,7 @@ from tideline.model.decoding import Decoding
 from tideline.model.places import NOWHERE
 from tideline.operations.erase_finding import AskedKeys
 from tideline.operations.erasing import EraseRequest, erase
-from tideline.operations.maintenance import maintain_stream
+from tideline.operations.maintaining import maintain_stream
 from tideline.operations.redrive import decode_again
 from tideline.pipeline import decisions
 from tideline.pipeline.run_batch import decode_batch, fold_batch

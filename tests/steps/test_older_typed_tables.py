@@ -22,7 +22,7 @@ def forgotten(memory, monkeypatch):
     memory.spark.garbled = set()
     memory.save_ledger()
 
-    with dying(monkeypatch, "tideline.decoding.execution", "decode:committed"):
+    with dying(monkeypatch, "tideline.decoding.decode_execution", "decode:committed"):
         redrive(memory.open("redrive"))
     assert typed(memory) == [[*range(10)], [4]]
     memory.restore_ledger()

@@ -4,13 +4,13 @@ import pytest
 
 from tests.simulation.run_events import tables_of
 from tideline.errors import BadInput, FoldingHalted, ResetDetected, VerificationFailed
-from tideline.folding.checking import check_current
-from tideline.folding.steps import fold_changes, verify_current
-from tideline.folding.tables import forgotten_folds
+from tideline.folding.current_checking import check_current
+from tideline.folding.current_tables import forgotten_folds
+from tideline.folding.fold_steps import fold_changes, verify_current
 from tideline.folding.views import view_of
 from tideline.operations.erase_finding import AskedKeys
 from tideline.operations.erasing import EraseRequest, erase, finish_erasures
-from tideline.operations.maintenance import maintain_stream
+from tideline.operations.maintaining import maintain_stream
 from tideline.operations.redrive import decode_again
 from tideline.pipeline.run_batch import decode_batch, fold_batch, land_batch
 

@@ -6,8 +6,8 @@ import pytest
 
 from tests.simulation.run_events import sweep_below, tables_of
 from tests.worlds.dying import dying
-from tideline.folding.checking import check_current
-from tideline.folding.steps import verify_current
+from tideline.folding.current_checking import check_current
+from tideline.folding.fold_steps import verify_current
 from tideline.operations.erase_finding import AskedKeys
 from tideline.operations.erasing import EraseRequest, erase
 from tideline.pipeline.run_batch import fold_batch
@@ -122,7 +122,7 @@ def test_a_fold_that_was_open_in_an_older_ledger_does_not_hide_what_came_after_i
 ):
     """Its commit is found, and the newest token is not its own."""
     folded.send(1)
-    with dying(monkeypatch, "tideline.folding.execution", "fold:committed"):
+    with dying(monkeypatch, "tideline.folding.fold_execution", "fold:committed"):
         folded.run("cut off")
     folded.save_ledger()
     fold_batch(folded.open("fold"), "due")
@@ -137,7 +137,7 @@ def test_a_fold_that_was_open_in_an_older_ledger_does_not_hide_what_came_after_i
 def test_a_run_that_is_repeated_with_an_older_ledger_learns_what_came_after_it(folded, monkeypatch):
     """Nothing else may be due for days: its own commit is found, and is not what stands there."""
     folded.send(1)
-    with dying(monkeypatch, "tideline.folding.execution", "fold:committed"):
+    with dying(monkeypatch, "tideline.folding.fold_execution", "fold:committed"):
         folded.run("cut off")
     folded.save_ledger()
     fold_batch(folded.open("fold"), "due")
@@ -151,7 +151,7 @@ def test_a_run_that_is_repeated_with_an_older_ledger_learns_what_came_after_it(f
 
 def test_a_verification_after_the_ledger_was_put_back_hides_nothing_either(folded, monkeypatch):
     folded.send(1)
-    with dying(monkeypatch, "tideline.folding.steps", "fold:closing"):
+    with dying(monkeypatch, "tideline.folding.fold_steps", "fold:closing"):
         folded.run("cut off")
     folded.save_ledger()
     verify_current(folded.open("cut off"))

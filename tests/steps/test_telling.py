@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tideline.decoding.steps import decode_rows, verify_decoded
-from tideline.folding.steps import fold_changes, verify_current
+from tideline.decoding.decode_steps import decode_rows, verify_decoded
+from tideline.folding.fold_steps import fold_changes, verify_current
 from tideline.landing.context import hold_lane
 from tideline.pipeline.ingest_ranges import ingest_ranges
 from tideline.pipeline.resolve_reset import resolve_reset
@@ -114,8 +114,8 @@ def test_no_log_has_a_line_of_the_client_s_own(tmp_path):
     """
     code = (
         "import logging, sys; logging.basicConfig(level=logging.DEBUG, stream=sys.stdout)\n"
-        "from tideline.kafka.client import KafkaCluster\n"
-        "from tideline.kafka.settings import KafkaSettings\n"
+        "from tideline.kafka.kafka_cluster import KafkaCluster\n"
+        "from tideline.kafka.kafka_settings import KafkaSettings\n"
         "from tideline.errors import ServiceAway\n"
         "away = {'bootstrap.servers': '127.0.0.1:9', 'default.api.timeout.ms': '300'}\n"
         "try:\n    KafkaCluster(KafkaSettings('k', away)).observe([], {})\n"

@@ -6,8 +6,8 @@ import pytest
 
 from tests.worlds.avro_versions import CASES, field, logical, record
 from tests.worlds.schemas import array, columns, mapping, merge, struct
-from tideline.decoding.schemas.changes import Incompatible, NewField, Unusable
 from tideline.decoding.schemas.merging import nullable_writers
+from tideline.decoding.schemas.schema_changes import Incompatible, NewField, Unusable
 from tideline.model.decoding import PartPlan
 
 

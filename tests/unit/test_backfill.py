@@ -19,7 +19,7 @@ from tideline.model.request import (
     WindowBoundary,
 )
 from tideline.rules.backfill import (
-    Asked,
+    AskedOffsets,
     asked_by_ranges,
     asked_by_window,
     find_window_boundary,
@@ -99,8 +99,8 @@ def test_neighbours_share_their_instant():
     a, b, c = (
         ResolvedTimestamp(NOW, (WindowBoundary("orders", IDENTITY, o),)) for o in (10, 60, 90)
     )
-    assert asked_by_window([position()], a, b) == {("orders", 0): Asked(10, 60)}
-    assert asked_by_window([position()], b, c) == {("orders", 0): Asked(60, 90)}
+    assert asked_by_window([position()], a, b) == {("orders", 0): AskedOffsets(10, 60)}
+    assert asked_by_window([position()], b, c) == {("orders", 0): AskedOffsets(60, 90)}
     assert asked_by_window([position(generation=1)], a, b) == {}
 
 
@@ -132,58 +132,60 @@ def test_a_window_has_a_length(start, end):
 
 def test_a_window_is_read_whole_beyond_the_stream_s_limits():
     """It would not tile otherwise; behind the head, at it, or beyond it."""
-    found = proposal(Asked(20, 180), seen(0, 200))
+    found = proposal(AskedOffsets(20, 180), seen(0, 200))
     assert planned(found) == [(0, 20, 180)]
     assert (found.estimated_records, found.offset_lag, found.gone) == (160, 0, ())
 
 
 def test_the_part_that_retention_took_is_named_and_the_rest_offered():
     """Both, so that a policy can decide."""
-    found = proposal(Asked(20, 180), seen(100, 200))
+    found = proposal(AskedOffsets(20, 180), seen(100, 200))
     assert planned(found) == [(0, 100, 180)]
     assert [str(g) for g in found.gone] == ["orders-0 [20, 100)"]
 
 
 def test_rows_that_are_in_the_table_are_not_gone():
     """R3: never reported lost."""
-    found = proposal(Asked(20, 180), seen(100, 200), coverage=covered((0, 90)))
+    found = proposal(AskedOffsets(20, 180), seen(100, 200), coverage=covered((0, 90)))
     assert [str(g) for g in found.gone] == ["orders-0 [90, 100)"]
-    assert proposal(Asked(20, 180), seen(100, 200), coverage=covered((0, 100))).gone == ()
+    assert proposal(AskedOffsets(20, 180), seen(100, 200), coverage=covered((0, 100))).gone == ()
 
 
 def test_a_loss_is_accepted_once():
     """What a decision has excused is not asked about again."""
-    assert proposal(Asked(20, 180), seen(100, 200), accepted_loss=covered((0, 100))).gone == ()
+    assert (
+        proposal(AskedOffsets(20, 180), seen(100, 200), accepted_loss=covered((0, 100))).gone == ()
+    )
 
 
 def test_a_window_before_the_log_is_gone_altogether():
     """An empty plan, and what it lacks."""
-    found = proposal(Asked(20, 80), seen(100, 200))
+    found = proposal(AskedOffsets(20, 80), seen(100, 200))
     assert (planned(found), [str(g) for g in found.gone]) == ([], ["orders-0 [20, 80)"])
 
 
 def test_an_uncertain_start_reaches_down_to_nothing():
     """The log began at the instant's offset when it was looked up."""
-    found = proposal(Asked(100, 180, uncertain=True), seen(100, 200))
+    found = proposal(AskedOffsets(100, 180, uncertain=True), seen(100, 200))
     assert planned(found) == [(0, 100, 180)]
     assert str(found.gone[0]).startswith("orders-0 [0, 100) (those of them that were written")
 
 
 def test_an_instant_that_was_looked_up_late_never_overlaps_what_follows():
     """Its end lies before its start: all of it is gone, and its neighbour is whole."""
-    found = proposal(Asked(100, 60, uncertain=True), seen(100, 200))
+    found = proposal(AskedOffsets(100, 60, uncertain=True), seen(100, 200))
     assert (planned(found), found.gone[0].intervals) == ([], (OffsetRange(0, 60),))
 
 
 def test_an_open_transaction_in_the_window_passes():
     """Nothing above the last stable offset can be read yet."""
     with pytest.raises(ServiceAway, match=r"\[20, 180\) can be read up to 150 only"):
-        proposal(Asked(20, 180), seen(0, 200, stable=150))
+        proposal(AskedOffsets(20, 180), seen(0, 200, stable=150))
 
 
 def test_an_empty_window_reads_nothing():
     """No record, no plan, nothing wrong."""
-    found = proposal(Asked(50, 50), seen(0, 200))
+    found = proposal(AskedOffsets(50, 50), seen(0, 200))
     assert (found.ranges, found.gone) == ((), ())
 
 
@@ -194,7 +196,7 @@ def test_named_ranges_must_be_followed_and_readable():
     def asked(*values):
         return asked_by_ranges([RequestedRange(*values)], known, looked, "read_committed")
 
-    assert asked("orders", 0, 10, 200) == {("orders", 0): Asked(10, 200)}
+    assert asked("orders", 0, 10, 200) == {("orders", 0): AskedOffsets(10, 200)}
     with pytest.raises(BadInput, match="does not follow this partition; allowed: orders-0"):
         asked("orders", 7, 10, 20)
     with pytest.raises(BadInput, match="ends past what can be read; allowed: an end of at most 2"):
@@ -215,6 +217,6 @@ def test_only_findings_about_its_own_logs_stop_a_backfill():
 
 def test_a_plan_is_about_logs_that_are_followed():
     """A decision may have moved a partition into another generation."""
-    ranges = proposal(Asked(0, 10), seen(0, 200)).ranges
+    ranges = proposal(AskedOffsets(0, 10), seen(0, 200)).ranges
     assert is_about(head(position(500)), ranges)
     assert not is_about(head(position(500, generation=1)), ranges)

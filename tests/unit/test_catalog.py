@@ -10,12 +10,12 @@ import pytest
 from tests.worlds.build import NOW
 from tests.worlds.catalogs import MemoryCatalog, UnityServer, behaves
 from tests.worlds.decoded_lake import DecodedLake, value_of
-from tideline.catalog.connecting import catalog_of
+from tideline.catalog.catalog_connection import catalog_of
 from tideline.errors import AccessRefused, BadInput, ConnectionMissing, StreamFileError
 from tideline.landing import naming
 from tideline.landing.naming import name_tables
 from tideline.model.catalog import CatalogEntry, NamedTable, TableName
-from tideline.rules.catalog import due, judged, normalized, remembered
+from tideline.rules.catalog_names import due_names, judged, normalized, remembered
 from tideline.stream.files import parse_stream, read_file
 
 RAW, DECODED, BAD = (TableName.of(f"raw.orders{end}") for end in ("", "_decoded", "_quarantine"))
@@ -71,16 +71,16 @@ def test_when_a_name_is_looked_at_again():
         return NamedTable(**named, looked_at=NOW - timedelta(minutes=minutes), finding=finding)
 
     decoded = known(role="decoded", name="raw.t_decoded", uri="/d")
-    assert due([], wanted, NOW) == ("raw", "decoded")
-    assert due([known(), decoded], wanted, NOW) == ()
-    assert due([known(minutes=59), decoded], wanted, NOW) == ()
-    assert due([known(minutes=60), decoded], wanted, NOW) == ("raw",)
-    assert due([known("catalog_elsewhere", 9), decoded], wanted, NOW) == ()
-    assert due([known("catalog_elsewhere", 10), decoded], wanted, NOW) == ("raw",)
-    assert due([known(uri="/other"), decoded], wanted, NOW) == ("raw",)
-    assert due([known(name="raw.s"), decoded], wanted, NOW) == ("raw",)
-    assert due([known("catalog_away", 9)], wanted, NOW) == ()
-    assert due([known("catalog_away", 10)], wanted, NOW) == ("raw", "decoded")
+    assert due_names([], wanted, NOW) == ("raw", "decoded")
+    assert due_names([known(), decoded], wanted, NOW) == ()
+    assert due_names([known(minutes=59), decoded], wanted, NOW) == ()
+    assert due_names([known(minutes=60), decoded], wanted, NOW) == ("raw",)
+    assert due_names([known("catalog_elsewhere", 9), decoded], wanted, NOW) == ()
+    assert due_names([known("catalog_elsewhere", 10), decoded], wanted, NOW) == ("raw",)
+    assert due_names([known(uri="/other"), decoded], wanted, NOW) == ("raw",)
+    assert due_names([known(name="raw.s"), decoded], wanted, NOW) == ("raw",)
+    assert due_names([known("catalog_away", 9)], wanted, NOW) == ()
+    assert due_names([known("catalog_away", 10)], wanted, NOW) == ("raw", "decoded")
     assert remembered([known(), decoded], [known(uri="/u")], {"raw": ("", "")}) == (
         known(uri="/u"),
     )
@@ -240,7 +240,7 @@ def test_connections_that_are_refused(monkeypatch, kind, name, parts, error, sai
 
 @pytest.mark.parametrize("kind", ["hive_metastore", "aws"])
 def test_a_client_that_is_not_installed_is_named(monkeypatch, kind):
-    monkeypatch.setattr("tideline.catalog.connecting.find_spec", lambda name: None)
+    monkeypatch.setattr("tideline.catalog.catalog_connection.find_spec", lambda name: None)
     with pytest.raises(BadInput, match=r"pip install 'tideline\[(hive|glue)\]'"):
         connect(monkeypatch, kind, host="h")
 

@@ -10,7 +10,7 @@ from tideline.connections import Connection
 from tideline.errors import ConnectionMissing
 from tideline.model.addresses import LedgerLocation, account_of, bucket_of, safe_uri, store_of
 from tideline.store import azure, google
-from tideline.store.settings import for_obstore, store_settings
+from tideline.store.store_settings import for_obstore, store_settings
 
 URI = "abfss://lake@data.dfs.core.windows.net/orders"
 KEY = "c2VjcmV0LWtleQ=="

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tideline.model.maintenance import NO_ROWS, FileCount, TableFile, TableSize, TableUpkeep
-from tideline.rules.maintenance import plan_merges, rounds
+from tideline.rules.upkeep import plan_merges, rounds
 from tideline.stream.stream import Stream, tables_of
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.worlds.connect_json import ANY_SCALE, field, of, schema
 from tests.worlds.schemas import array, columns, mapping, merge, struct
-from tideline.decoding.schemas.changes import Unusable
+from tideline.decoding.schemas.schema_changes import Unusable
 
 PLAIN = [
     (of("int8"), "long"),

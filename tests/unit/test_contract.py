@@ -37,8 +37,8 @@ from tests.worlds.output_schema import SCHEMA, assert_fits
 from tideline.cli.main import build_parser
 from tideline.contract import answers, building
 from tideline.contract import building as parts
-from tideline.contract.schema import COMMANDS, LISTS, OTHERS, output_schema
-from tideline.contract.shapes import Shape
+from tideline.contract.output_schema import COMMANDS, LISTS, OTHERS, output_schema
+from tideline.contract.parts import Shape
 from tideline.errors import ReplayUnavailable, ResetDetected, ServiceAway, StreamFileError
 from tideline.ledger.move import Move
 from tideline.ledger.state import Control, LedgerState

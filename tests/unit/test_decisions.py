@@ -22,7 +22,7 @@ from tideline.model.observation import TableObservation
 from tideline.model.offsets import OffsetRange, PartitionIdentity, one_interval
 from tideline.model.places import Places
 from tideline.model.verdicts import HALTING, VERDICTS
-from tideline.rules.resolution import execute
+from tideline.rules.resolution import apply_decision
 
 HEALTHY = position(500, partition=1)
 
@@ -42,7 +42,7 @@ def test_a_retention_loss_goes_on_at_the_log_start_and_records_what_is_lost():
     covered = Places({PartitionIdentity(ID, 0, 0): (OffsetRange(120, 130),)})
     known = head(position(100), HEALTHY, coverage=covered)
     now = observation(topic(seen(start=150, end=300, epoch=7), seen(partition=1)))
-    effect = execute(known, decided("retention_loss", "accept_loss"), now)
+    effect = apply_decision(known, decided("retention_loss", "accept_loss"), now)
     assert moved(effect) == position(150, epoch=7, seen_end=300)
     assert moved(effect, 1) == HEALTHY
     (lost,) = effect.head.accepted_loss.values()
@@ -66,7 +66,7 @@ def test_a_truncation_opens_a_new_generation(choice, epoch_end, start, next_offs
         topic(seen(start=start, end=300, epoch=9, epoch_end=epoch_end), seen(partition=1))
     )
     incident = decided("truncation", choice, intervals=one_interval(80, 100))
-    effect = execute(known, incident, now)
+    effect = apply_decision(known, incident, now)
     assert moved(effect) == position(next_offset, epoch=9, generation=1, seen_end=300)
     assert moved(effect, 1) == HEALTHY
 
@@ -85,7 +85,7 @@ def test_a_recreated_topic_is_followed_from_its_log_start_beside_the_old(choice)
         ),
         topic(seen(), name="payments", topic_id=THIRD_ID),
     )
-    effect = execute(known, decided("topic_recreated", choice, partition=None), now)
+    effect = apply_decision(known, decided("topic_recreated", choice, partition=None), now)
     assert effect.head.positions == (
         position(5, 0, topic_id=OTHER_ID, epoch=0, seen_end=300),
         position(0, 1, topic_id=OTHER_ID, epoch=0, seen_end=200),
@@ -99,7 +99,7 @@ def test_a_cut_of_nothing_but_the_unread_tail_skips_nothing():
     known = head(position(100, seen_end=150))
     now = observation(topic(seen(end=300, epoch=9, epoch_end=120)))
     incident = decided("truncation", "accept_loss", intervals=one_interval(120, 150))
-    assert moved(execute(known, incident, now)) == position(
+    assert moved(apply_decision(known, incident, now)) == position(
         100, generation=1, epoch=9, seen_end=300
     )
 
@@ -107,7 +107,9 @@ def test_a_cut_of_nothing_but_the_unread_tail_skips_nothing():
 def test_a_retired_partition_is_no_longer_followed():
     """Its position is kept among the retired."""
     known = head(position(100), HEALTHY)
-    effect = execute(known, decided("partition_missing", "retire"), observation(topic(seen())))
+    effect = apply_decision(
+        known, decided("partition_missing", "retire"), observation(topic(seen()))
+    )
     assert effect.head.positions == (HEALTHY,)
     assert effect.head.retired == (position(100),)
 
@@ -115,7 +117,7 @@ def test_a_retired_partition_is_no_longer_followed():
 def test_a_retired_topic_takes_all_its_partitions_along():
     """And no other topic's."""
     other = position(7, topic="payments", topic_id=THIRD_ID)
-    effect = execute(
+    effect = apply_decision(
         head(position(100), HEALTHY, other),
         decided("topic_missing", "retire", partition=None),
         observation(topic(topic_id=None)),
@@ -128,7 +130,9 @@ def test_another_cluster_s_topics_start_anew():
     gone = position(9, topic="gone", topic_id=OTHER_ID)
     known = head(position(100), gone)
     now = observation(topic(seen(start=3)), topic(topic_id=None, name="gone"), cluster="cluster-2")
-    effect = execute(known, decided("cluster_changed", "restart", topic=None, partition=None), now)
+    effect = apply_decision(
+        known, decided("cluster_changed", "restart", topic=None, partition=None), now
+    )
     assert effect.head.cluster_id == "cluster-2"
     assert effect.head.positions == (position(3, generation=1, seen_end=200),)
     assert effect.head.retired == (gone,)
@@ -141,7 +145,7 @@ def test_an_accepted_gap_is_excused_and_moves_nothing():
     incident = decided(
         "log_hole", "accept_loss", intervals=one_interval(150, 160), unverified=(planned(100, 200),)
     )
-    effect = execute(known, incident, observation())
+    effect = apply_decision(known, incident, observation())
     assert effect.head.positions == known.positions
     assert effect.head.accepted_loss == Places(
         {PartitionIdentity(ID, 0, 0): (OffsetRange(150, 160),)}
@@ -156,7 +160,7 @@ def test_an_approved_table_is_taken_as_it_was_shown():
     shown = replace(incident.finding, table_version=12)
     kept, lost = KnownCommit(7, 9, "p", "r"), KnownCommit(8, 10, "q", "r")
     known = head(position(100), table_id="t", commits=(kept, lost))
-    effect = execute(known, replace(incident, finding=shown), now, gone)
+    effect = apply_decision(known, replace(incident, finding=shown), now, gone)
     assert (effect.head.table_id, effect.head.table_version) == ("t2", 12)
     assert effect.head.accepted_loss == gone
     assert effect.head.commits == (kept,)

@@ -6,10 +6,10 @@ import pytest
 
 from tests.texts import ONE_TOO_MANY
 from tests.worlds.build import ID, NOW, OTHER_ID, head, position
-from tideline.decoding.rules import (
+from tideline.decoding.decode_rules import (
     closed,
     decoded_still,
-    has_work,
+    has_to_decode,
     in_portions,
     reconciled,
     settles,
@@ -103,13 +103,13 @@ def test_decoding_follows_what_is_landed(landed, decoded, most, next_, gone):
     now, done = landed_head(**landed), Decoding(coverage=coverage(**decoded))
     assert spans(to_decode(now, done, most)) == next_
     assert spans(to_remove(now, done)) == gone
-    assert has_work(now, done) == bool(next_ or gone)
+    assert has_to_decode(now, done) == bool(next_ or gone)
 
 
 def test_an_open_plan_is_work():
     now = landed_head(p0=[(0, 10)])
     done = Decoding(coverage=now.coverage, open=DecodeRecord(plan_of((0, 0, 10))))
-    assert has_work(now, done)
+    assert has_to_decode(now, done)
 
 
 def test_a_topic_that_was_replaced_is_named_by_its_id():

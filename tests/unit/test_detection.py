@@ -20,7 +20,7 @@ from tideline.model.head import Head
 from tideline.model.observation import TableObservation
 from tideline.model.offsets import OffsetRange
 from tideline.model.places import Places
-from tideline.rules.reset_detection import find_resets, find_resets_after_read, having_seen
+from tideline.rules.reset_detection import find_resets, find_resets_after_read, with_observed_ends
 
 P = 100
 
@@ -251,7 +251,7 @@ def test_rows_that_a_backfill_landed_beyond_the_head_are_not_lost():
 def test_what_is_seen_is_known_from_then_on(case, partition, known):
     """Unless the log shows a cut; and the observation itself shows none to whoever learned."""
     before = head(position(P, epoch=3))
-    after, asked = having_seen(before, observation(topic(partition)))
+    after, asked = with_observed_ends(before, observation(topic(partition)))
     assert (after.positions[0].leader_epoch, after.positions[0].seen_end) == known
     assert verdicts(after, asked) == verdicts(before, observation(topic(partition)))
     assert after.stands_at(before)
@@ -265,4 +265,4 @@ def test_another_log_teaches_nothing():
         observation(topic(seen(end=500), topic_id=OTHER_ID)),
         observation(topic(topic_id=None)),
     ):
-        assert having_seen(before, other) == (before, other)
+        assert with_observed_ends(before, other) == (before, other)

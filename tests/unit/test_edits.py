@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from tideline.cli.main import main
 from tideline.stream.edits import EFFECTS, FLEET_EFFECTS, WHEN, edits, effect_of
 from tideline.stream.files import parse_stream
-from tideline.stream.fleet import Fleet
+from tideline.stream.fleet_file import Fleet
 from tideline.stream.parsing import types_in
 from tideline.stream.stream import Stream
 

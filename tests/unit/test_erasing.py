@@ -13,10 +13,10 @@ import pytest
 from tests.worlds.build import ID, NOW, head, position
 from tideline.documents import dump
 from tideline.errors import BadInput
-from tideline.folding.rules import unproven_since
+from tideline.folding.fold_rules import unproven_since
 from tideline.ledger.state import Control, LedgerState
 from tideline.model.current import Folding
-from tideline.model.erasing import (
+from tideline.model.erasures import (
     ErasedFrom,
     Erasing,
     Erasure,
@@ -32,7 +32,7 @@ from tideline.model.places import NOWHERE, Places
 from tideline.model.plan import Stored
 from tideline.operations.erase_finding import AskedKeys, keys_below, read_keys
 from tideline.rules.audit import audit
-from tideline.rules.taking_over import erased_by, erasures_in
+from tideline.rules.older_ledger import erased_by, erasures_in
 
 LOG = PartitionIdentity(ID, 0, 0)
 

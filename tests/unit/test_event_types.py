@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from tests.worlds.build import ID
-from tideline.decoding.rules import TypedTable, begins_anew, joined, strangers
+from tideline.decoding.decode_rules import TypedTable, as_one_table, decoding_begins_anew, strangers
 from tideline.decoding.schemas.records import is_like, record_names
 from tideline.model.decoding import (
     OTHER_TYPES,
@@ -214,7 +214,7 @@ def test_a_table_of_a_new_type_may_be_missing_and_no_other():
     a, bad = (TypedTable("k", "u", seen(i, 3), n) for i, n in (("1", "a"), ("9", "quarantine")))
     new = TypedTable("b", "u", seen(None, exists=False), "b")
     assert [*strangers([a, new, bad], known, 3)] == []
-    assert not begins_anew([a, new, bad], known)
+    assert not decoding_begins_anew([a, new, bad], known)
     rows = TypedTable("b", "u", seen("2", 4), "b")
     assert [*strangers([a, rows, bad], known, 3)] == []  # of before the ledger was put back
     assert ["holds rows" in text for text in strangers([a, rows, bad], known, 4)] == [True]
@@ -222,7 +222,7 @@ def test_a_table_of_a_new_type_may_be_missing_and_no_other():
     gone = TypedTable("a", "u", seen(None, exists=False), "a")
     assert ["is gone" in text for text in strangers([gone, new, bad], known, 3)] == [True]
     others = [TypedTable(n, "u", seen("7"), n) for n in ("b", "quarantine")]
-    assert begins_anew(others, known)
+    assert decoding_begins_anew(others, known)
     assert [*strangers(others, known, 3)] == []
 
 
@@ -230,7 +230,7 @@ def test_a_coordinate_in_two_tables_stands_twice():
     """Whatever type each of them is of."""
     one = {LOG: LandedRange(LOG, 3, (OffsetRange(0, 3),))}
     other = {LOG: LandedRange(LOG, 2, (OffsetRange(2, 4),))}
-    found = joined([one, other])[LOG]
+    found = as_one_table([one, other])[LOG]
     assert (found.rows, found.offsets, found.duplicates) == (5, (OffsetRange(0, 4),), 1)
 
 

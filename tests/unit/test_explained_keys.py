@@ -13,7 +13,7 @@ from deltalake import write_deltalake
 from tests.worlds.build import ID
 from tideline.cli import reading as command
 from tideline.cli.main import build_parser
-from tideline.cli.output import Output
+from tideline.cli.output import CommandOutput
 from tideline.errors import BadInput
 from tideline.folding import explaining
 from tideline.folding.explaining import ExplainedKey, explain_key
@@ -76,7 +76,7 @@ def asked(monkeypatch):
         given = [word for text in words for word in ("--key", text)]
         options = build_parser().parse_args(["explain", "f.yaml", *given])
         assert isinstance(options, Namespace)
-        command.explain_record(stream, options, Output(as_json))
+        command.explain_record(stream, options, CommandOutput(as_json))
         return seen[-1]
 
     return ask

@@ -9,9 +9,9 @@ from kafka import errors as kafka_errors
 from kafka.net import manager
 
 from tideline.errors import ServiceAway
-from tideline.kafka.client import KafkaCluster
-from tideline.kafka.connecting import Unreached, _Connections
-from tideline.kafka.settings import KafkaSettings
+from tideline.kafka.first_connect import Unreached, _Connections
+from tideline.kafka.kafka_cluster import KafkaCluster
+from tideline.kafka.kafka_settings import KafkaSettings
 
 
 class Net:

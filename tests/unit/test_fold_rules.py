@@ -9,11 +9,11 @@ import yaml
 
 from tests.worlds.build import ID, OTHER_ID
 from tests.worlds.fold_plans import fold_plan
-from tideline.folding.rules import (
+from tideline.folding.fold_rules import (
     Due,
     buckets_of_day,
-    columns_of,
     comes_below,
+    current_columns_of,
     deletes_otherwise,
     drops_of,
     is_time,
@@ -31,8 +31,8 @@ from tideline.model.current import (
     Floor,
     Folding,
     FoldRecord,
+    FoldRefusal,
     Layout,
-    Refusal,
 )
 from tideline.model.head import Head, KnownCommit
 from tideline.model.offsets import (
@@ -46,7 +46,7 @@ from tideline.model.offsets import (
 )
 from tideline.model.places import Places
 from tideline.rules.advance import late_reads
-from tideline.stream.decoding import Part
+from tideline.stream.decode_section import Part
 
 NEWER = str(UUID(int=99))
 ORDER = Incarnations((OTHER_ID, ID, NEWER))
@@ -85,7 +85,7 @@ def test_what_was_folded_again_does_not_wait_for_the_schedule():
 
 def named(known=(), **typed):
     """Names in the current table of a typed table's columns."""
-    found = columns_of([{"name": n, "type": t} for n, t in typed.items()], ["k"], (), known)
+    found = current_columns_of([{"name": n, "type": t} for n, t in typed.items()], ["k"], (), known)
     assert len({c.name.lower() for c in found}) == len(found)
     return {c.source: c.name for c in found}, found
 
@@ -163,14 +163,14 @@ def test_other_deletes_have_all_folded_anew():
     [
         (
             "offset",
-            [Refusal("moved", '["1"]')],
+            [FoldRefusal("moved", '["1"]')],
             "the changes of each key in one partition of the topic",
             "changes of one key are in several partitions",
             "find out why the key moved",
         ),
         (
             "offset",
-            [Refusal("truncated", "all rows went (op t), in a topic of 2 partitions")],
+            [FoldRefusal("truncated", "all rows went (op t), in a topic of 2 partitions")],
             "op t in a topic of one partition only",
             "all rows went at the source (TRUNCATE), and offsets of several partitions",
             "decide by_time: Kafka's time orders all changes from now on",
@@ -178,8 +178,8 @@ def test_other_deletes_have_all_folded_anew():
         (
             "sequence",
             [
-                Refusal("unordered", '["1"] without at'),
-                Refusal("truncated", "all rows went (op t), in a topic of 1 partition"),
+                FoldRefusal("unordered", '["1"] without at'),
+                FoldRefusal("truncated", "all rows went (op t), in a topic of 1 partition"),
             ],
             "of each change a place in the order that current.sequence_by declares",
             "all rows went at the source (TRUNCATE), and such a change has no value in",
@@ -187,14 +187,14 @@ def test_other_deletes_have_all_folded_anew():
         ),
         (
             "sequence",
-            [Refusal("unordered", '["1"] without at')],
+            [FoldRefusal("unordered", '["1"] without at')],
             "of each change a place in the order that current.sequence_by declares",
             "a change has no value in current.sequence_by",
             "find out why it has none, or decide by_time: Kafka's time orders all changes",
         ),
         (
             "offset",
-            [Refusal("untold", '["1",null]')],
+            [FoldRefusal("untold", '["1",null]')],
             "of each change event that deletes a row its tenant",
             "the record's key has no tenant, and the event does not have the row before the change",
             "another current.table with the record's own key in current.key",

@@ -4,14 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tideline.kafka.gaps import AbortedTransaction, Batch, FetchedBatches, explain
+from tideline.kafka.gaps import AbortedTransaction, BatchHeader, FetchedBatches, explain_gaps
 from tideline.model.observation import Gap
 from tideline.model.offsets import OffsetRange, subtract, union
 from tideline.rules.verification import assign
 
 
 def records(first, last, producer=-1, count=None, transactional=None):
-    return Batch(
+    return BatchHeader(
         first,
         last,
         records=last - first + 1 if count is None else count,
@@ -21,7 +21,7 @@ def records(first, last, producer=-1, count=None, transactional=None):
 
 
 def marker(offset, producer, abort):
-    return Batch(
+    return BatchHeader(
         offset,
         offset,
         records=1,
@@ -34,7 +34,7 @@ def marker(offset, producer, abort):
 
 def reasons(missing, batches, aborted=(), start=0, end=None):
     stop = batches[-1].last_offset + 1 if end is None else end
-    found = explain(
+    found = explain_gaps(
         [OffsetRange(*m) for m in missing],
         FetchedBatches(start, stop, tuple(batches), tuple(AbortedTransaction(*a) for a in aborted)),
     )
@@ -111,7 +111,7 @@ def test_every_missing_offset_gets_exactly_one_reason(missing, pieces):
         if not is_hole:
             batches.append(records(at, at + length - 1))
         at += length
-    gaps = explain(missing, FetchedBatches(0, 70, tuple(batches)))
+    gaps = explain_gaps(missing, FetchedBatches(0, 70, tuple(batches)))
     assert union(g.offsets for g in gaps) == missing
     assert sum(len(g.offsets) for g in gaps) == sum(len(m) for m in missing)
 

@@ -26,13 +26,13 @@ from tideline.model.plan import LandedRange, Mismatch, Stored
 from tideline.model.run import Lost, Rewind, TableCommit
 from tideline.rules.advance import advance_head
 from tideline.rules.audit import audit
-from tideline.rules.backfill import Asked, is_about, plan_backfill
+from tideline.rules.backfill import AskedOffsets, is_about, plan_backfill
 from tideline.rules.planning import plan_ranges
 from tideline.rules.reset_detection import find_resets, find_resets_after_read
-from tideline.rules.resolution import execute
-from tideline.rules.rewind import rewound_head
+from tideline.rules.resolution import apply_decision
+from tideline.rules.rewound import rewound_head
 from tideline.rules.verification import gap_findings, missing_offsets
-from tideline.spark.raw_rows import joined, layers
+from tideline.spark.raw_rows import layers, one_range_each
 
 OLD, NEW = PartitionIdentity(ID, 0, 0), PartitionIdentity(ID, 1, 0)
 CUT = (Beginning(NEW, 80),)
@@ -54,7 +54,7 @@ def cut_head(next_offset=100, *coverage, **facts):
 def decide(known, kind, choice, now, *, interval=(), partition=0, topic="orders"):
     finding = Finding(kind, "e", "a", topic, ID, partition, one_interval(*interval or (0, 0)))
     decision = Decision(choice, "ann", NOW, "because")
-    return execute(known, Incident("i", "r", NOW, finding, decision=decision), now).head
+    return apply_decision(known, Incident("i", "r", NOW, finding, decision=decision), now).head
 
 
 def spans(ranges):
@@ -171,7 +171,7 @@ def test_a_retired_topic_keeps_its_beginnings():
 def test_a_backfill_is_split_where_a_generation_begins():
     """Below the cut the older generation is meant: its rows are replaced, not copied."""
     now = observation(topic(shown(end=200, epoch=9)))
-    found = plan_backfill(cut_head(), now, {("orders", 0): Asked(60, 100)}, "read_committed")
+    found = plan_backfill(cut_head(), now, {("orders", 0): AskedOffsets(60, 100)}, "read_committed")
     assert spans(found.ranges) == [(0, 60, 80), (1, 80, 100)]
     assert found.estimated_records == 40
     assert is_about(cut_head(), found.ranges)
@@ -181,7 +181,7 @@ def test_what_expired_below_a_cut_is_not_gone_if_the_older_generation_has_it():
     """It stands in the table; offsets that it lost at the cut do not count."""
     now = observation(topic(shown(start=90, end=200, epoch=9)))
     known = cut_head(100, covered(OLD, (0, 120)), covered(NEW, (90, 100)))
-    found = plan_backfill(known, now, {("orders", 0): Asked(60, 100)}, "read_committed")
+    found = plan_backfill(known, now, {("orders", 0): AskedOffsets(60, 100)}, "read_committed")
     assert [list(map(str, g.intervals)) for g in found.gone] == [["[80, 90)"]]
 
 
@@ -258,14 +258,14 @@ def test_missing_offsets_of_both_parts_are_one_finding_and_one_decision():
     assert "each of the 40 offsets of [60, 100)" in found.expected
     decision = Decision("accept_loss", "ann", NOW, "because")
     incident = Incident("i", "r", NOW, found, unverified=PIECES, decision=decision)
-    after = execute(cut_head(), incident, observation()).head
+    after = apply_decision(cut_head(), incident, observation()).head
     assert after.accepted_loss == covered(OLD, (70, 80)) | covered(NEW, (80, 90))
 
 
 def test_spark_reads_both_parts_as_one_range():
     """It can be told of a partition once."""
     other = planned(5, 9, partition=1)
-    found = joined([PIECES[1], other, PIECES[0]])
+    found = one_range_each([PIECES[1], other, PIECES[0]])
     assert [(r.partition, r.start_offset, r.end_offset) for r in found] == [(0, 60, 100), (1, 5, 9)]
 
 
@@ -273,7 +273,7 @@ def test_spark_reads_both_parts_as_one_range():
 def test_ranges_of_a_partition_that_do_not_meet_are_not_read(gap):
     """Spark would read what nobody planned, or the same twice."""
     with pytest.raises(VerificationFailed, match="are not adjacent"):
-        joined([*PIECES, gap])
+        one_range_each([*PIECES, gap])
 
 
 def test_rows_get_their_generation_by_offset():

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.worlds.build import NOW, head, plan, planned
-from tideline.landing.proof import find_commit, foreign_changes
+from tideline.landing.proof import find_plan_commit, foreign_changes
 from tideline.ledger.state import Control, LedgerState
 from tideline.model.incident import Finding
 from tideline.model.observation import TableObservation
@@ -76,8 +76,8 @@ def test_a_backfills_approval_stays_beside_a_live_run_that_advances():
 def test_a_plans_commit_is_found_in_a_table_whose_versions_began_anew(landed):
     """What the plan knows, and an earlier commit of it, are of the table that is gone."""
     record = RunRecord("run-1", "live", "planned", "d", NOW, plan=PLAN, table_commit=landed)
-    assert find_commit(run(NEW, COMMIT), record, head()) == COMMIT
-    assert find_commit(run(replace(NEW, table_id="t"), COMMIT), record, head()) is None
+    assert find_plan_commit(run(NEW, COMMIT), record, head()) == COMMIT
+    assert find_plan_commit(run(replace(NEW, table_id="t"), COMMIT), record, head()) is None
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from tideline.errors import BadInput
+from tideline.folding.arrow.castable import is_text
 from tideline.folding.arrow.hashing import SEED, add_column
 from tideline.folding.arrow.keys import buckets_of, comparable, key_texts, ranked
-from tideline.folding.arrow.rows import VARIANT, Unlike, arrow_type, conformed, written
-from tideline.folding.arrow.texts import is_text
+from tideline.folding.arrow.row_shape import VARIANT, Unlike, arrow_type, conformed, written
 from tideline.model.current import SUMS, CurrentColumn, Folding
 
 _M = 2**64 - 1

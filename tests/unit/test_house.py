@@ -20,8 +20,8 @@ from tideline.failpoints import (
     RARE_PLACES,
     SPARK_PLACES,
 )
-from tideline.stream.fleet import Fleet
-from tideline.stream.stream import Stream, schema_of
+from tideline.stream.fleet_file import Fleet
+from tideline.stream.stream import Stream, json_schema_of
 
 ROOT = Path(__file__).parents[2]
 LOCKS = [ROOT / "requirements.txt", *sorted((ROOT / "requirements").glob("*.txt"))]
@@ -35,8 +35,8 @@ def test_a_page_of_the_reference_is_current(name):
 
 def test_the_schema_for_editors_is_current():
     """`make schema` writes it."""
-    assert (ROOT / "docs/stream.schema.json").read_text() == schema_of(Stream)
-    assert (ROOT / "docs/fleet.schema.json").read_text() == schema_of(Fleet)
+    assert (ROOT / "docs/stream.schema.json").read_text() == json_schema_of(Stream)
+    assert (ROOT / "docs/fleet.schema.json").read_text() == json_schema_of(Fleet)
 
 
 def test_airflow_s_plugin_loader_is_kept_out_of_the_package():

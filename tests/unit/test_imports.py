@@ -10,7 +10,7 @@ SPARED = (
     "httpx",
     "pyspark",
     "airflow",
-    "tideline.decoding.execution",
+    "tideline.decoding.decode_execution",
     "tideline.decoding.readers",
     "tideline.decoding.schemas",
     "tideline.decoding.spark",

@@ -6,8 +6,8 @@ from uuid import UUID
 import pytest
 
 from tests.worlds.build import ID, OTHER_ID
-from tideline.decoding.rules import to_decode
-from tideline.folding.rules import are_reordered, newest_logs
+from tideline.decoding.decode_rules import to_decode
+from tideline.folding.fold_rules import are_reordered, newest_logs
 from tideline.ledger.state import Control, LedgerState
 from tideline.model.current import Floor, Folding, is_below
 from tideline.model.decoding import Decoding
@@ -22,7 +22,7 @@ from tideline.model.offsets import (
     partition_counts,
 )
 from tideline.model.places import Places
-from tideline.rules.taking_over import having_followed, landed_logs
+from tideline.rules.older_ledger import having_followed, landed_logs
 
 NEWER = str(UUID(int=1))
 """Sorts before the others: an order by ids would be the wrong one."""

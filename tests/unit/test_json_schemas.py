@@ -5,8 +5,8 @@ import json
 import pytest
 
 from tests.worlds.schemas import array, columns, mapping, merge, struct
-from tideline.decoding.schemas.changes import Incompatible, NewField, Unusable
 from tideline.decoding.schemas.json_schema import SCHEMALESS
+from tideline.decoding.schemas.schema_changes import Incompatible, NewField, Unusable
 
 
 def schema(properties, **more):

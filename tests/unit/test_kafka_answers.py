@@ -9,7 +9,8 @@ from kafka import errors as kafka_errors
 
 from tests.worlds.build import ID, OTHER_ID
 from tideline.errors import TopicIdMissing
-from tideline.kafka.client import KafkaCluster
+from tideline.kafka.kafka_cluster import KafkaCluster
+from tideline.kafka.kafka_settings import KafkaSettings
 from tideline.kafka.requests import (
     KafkaRequests,
     partition_observation,
@@ -17,7 +18,6 @@ from tideline.kafka.requests import (
     refuse_shared_ids,
     topic_observation,
 )
-from tideline.kafka.settings import KafkaSettings
 from tideline.model.observation import TopicObservation
 from tideline.model.offsets import TopicPartition
 

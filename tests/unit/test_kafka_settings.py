@@ -10,8 +10,8 @@ import pytest
 
 from tideline.connections import find_connection
 from tideline.errors import ConnectionMissing
-from tideline.kafka.client import KafkaCluster
-from tideline.kafka.settings import NO_SECRETS, KafkaSettings, kafka_settings
+from tideline.kafka.kafka_cluster import KafkaCluster
+from tideline.kafka.kafka_settings import NO_SECRETS, KafkaSettings, kafka_settings
 from tideline.kafka.tokens import check_msk_iam
 from tideline.launch.target import connect_url, spark_master
 

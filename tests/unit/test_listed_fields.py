@@ -5,8 +5,8 @@ import json
 import pytest
 
 from tests.worlds.schemas import merge, struct, writer
-from tideline.decoding.schemas.changes import Incompatible, NewField
 from tideline.decoding.schemas.merging import paths_of, reader_schema
+from tideline.decoding.schemas.schema_changes import Incompatible, NewField
 from tideline.model.decoding import FieldChoice
 
 CUSTOMER = {

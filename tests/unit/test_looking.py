@@ -23,7 +23,7 @@ from tests.worlds.contract_objects import CLOSED, LOSS, OPEN
 from tideline.contract.answers import Statuses
 from tideline.model.current import BucketState, Folding, Layout
 from tideline.model.decoding import Decoding
-from tideline.model.erasing import Erasing
+from tideline.model.erasures import Erasing
 from tideline.model.head import Headroom, KnownCommit
 from tideline.model.incident import Finding, Incident
 from tideline.model.observation import Gap, PartitionObservation, TopicObservation
@@ -34,7 +34,7 @@ from tideline.model.run import RunRecord, TableCommit
 from tideline.model.status import CurrentStatus
 from tideline.rules.positions import mark_named
 from tideline.rules.standing import standings
-from tideline.rules.status import doubt, explain, summarize
+from tideline.rules.stream_state import doubt, explain_offset, summarize
 from tideline.stream.landing import Kafka
 
 LOG = PartitionIdentity(ID, 0, 0)
@@ -71,7 +71,7 @@ def explained(
 ):
     newest_first = closed_runs[::-1]
     known = (PLACE, offset, state, open_runs, (), DECODED, newest_first, incidents)
-    return explain(*known, Erasing().keeping_out(erased))
+    return explain_offset(*known, Erasing().keeping_out(erased))
 
 
 def test_what_was_erased_by_key_is_neither_landed_nor_lost():
@@ -148,13 +148,13 @@ def test_below_a_cut_an_older_generation_is_meant():
 
 def test_nothing_is_made_up_where_nothing_is_known():
     """A partition that nobody follows, and a run that history has forgotten."""
-    found = explain(TopicPartition("else", 0), 1, HEAD, (), (), DECODED, (), (), Erasing())
+    found = explain_offset(TopicPartition("else", 0), 1, HEAD, (), (), DECODED, (), (), Erasing())
     assert (found.outcome, found.topic_id, found.next_offset) == ("not_followed", None, None)
     assert (explained(0, closed_runs=()).outcome, explained(0, closed_runs=()).run_id) == (
         "landed",
         None,
     )
-    few = explain(PLACE, 0, HEAD, (), (), DECODED, CLOSED_RUNS[::-1], (), Erasing(), 1)
+    few = explain_offset(PLACE, 0, HEAD, (), (), DECODED, CLOSED_RUNS[::-1], (), Erasing(), 1)
     assert few.text == "by a run before the newest 1: `tideline explain` names it"
 
 

@@ -10,11 +10,11 @@ import yaml
 
 from tideline.connections import find_connection
 from tideline.errors import StreamFileError, TidelineError
-from tideline.kafka.settings import kafka_settings
+from tideline.kafka.kafka_settings import kafka_settings
 from tideline.launch.target import connect_url, spark_master
 from tideline.ledger.connection import ledger_url
-from tideline.registry.connecting import registry_settings
-from tideline.store.settings import store_settings
+from tideline.registry.registry_connection import registry_settings
+from tideline.store.store_settings import store_settings
 from tideline.stream.contents import contents_of
 from tideline.stream.files import parse_stream
 from tideline.stream.parsing import parse

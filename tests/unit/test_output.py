@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from tideline.cli.main import build_parser, main
-from tideline.cli.output import Output, grid, short_run
+from tideline.cli.output import CommandOutput, grid, short_run
 
 COLUMNS = ("stream", "state", "lag", "oldest unread", "last run")
 ROWS = [
@@ -18,7 +18,7 @@ ROWS = [
 
 def shown(*lines, width=200, environ=None, file=None):
     """What a terminal of that many columns gets."""
-    output = Output(False, file)
+    output = CommandOutput(False, file)
     console = Console(
         file=io.StringIO(), force_terminal=True, width=width, _environ=environ or {"TERM": "xterm"}
     )
@@ -58,8 +58,8 @@ def test_words_stay_whole_at_any_width(width):
 
 def test_a_command_in_a_text_names_the_file():
     text = "not folded yet: run tideline fold FILE first; FILE"
-    assert Output(False).filled(text) == text
-    filled = Output(False, "a.yaml --stream b").filled(text)
+    assert CommandOutput(False).filled(text) == text
+    filled = CommandOutput(False, "a.yaml --stream b").filled(text)
     assert filled == "not folded yet: run tideline fold a.yaml --stream b first; FILE"
 
 

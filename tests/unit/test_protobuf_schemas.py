@@ -6,8 +6,8 @@ import pytest
 
 from tests.worlds.protobuf_schemas import PROTO2, PROTO3, merge
 from tests.worlds.schemas import array, columns, mapping, struct
-from tideline.decoding.schemas.changes import Incompatible, NewField, Unusable
 from tideline.decoding.schemas.merging import paths_of
+from tideline.decoding.schemas.schema_changes import Incompatible, NewField, Unusable
 from tideline.model.decoding import FieldChoice
 
 IMPORTS = "".join(

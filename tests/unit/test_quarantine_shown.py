@@ -2,8 +2,8 @@
 
 import pytest
 
-from tideline.page import building
-from tideline.page.building import build_quarantine
+from tideline.page import page_answers
+from tideline.page.page_answers import build_quarantine
 
 
 def rows(*kinds):
@@ -28,6 +28,6 @@ def test_classes_are_counted_and_some_of_each_are_shown():
 @pytest.mark.parametrize(("number", "more"), [(9, False), (10, False), (11, True)])
 def test_nobody_waits_for_all_rows_of_a_large_one(monkeypatch, number, more):
     """So many are counted, and it is said that there are more."""
-    monkeypatch.setattr(building, "_COUNTED", 10)
+    monkeypatch.setattr(page_answers, "_COUNTED", 10)
     found = build_quarantine(rows(*["framing"] * number))
     assert (found.counted, found.more) == (min(number, 10), more)

@@ -12,11 +12,11 @@ from tests.worlds.build import planned
 from tests.worlds.spark_doubles import Session
 from tideline.documents import dump
 from tideline.errors import AccessRefused, ServiceAway
-from tideline.kafka import client
-from tideline.kafka.connecting import CutAtConnect, is_cut, refusal_of
+from tideline.kafka import kafka_cluster
+from tideline.kafka.broker_refusals import refusal_in_java
+from tideline.kafka.first_connect import CutAtConnect, is_cut_off, refusal_of
+from tideline.kafka.kafka_settings import KafkaSettings
 from tideline.kafka.listener import Spoken
-from tideline.kafka.refusals import refusal_in_java
-from tideline.kafka.settings import KafkaSettings
 from tideline.model.spark_job import SparkJob
 from tideline.spark.failures import failed
 
@@ -92,8 +92,8 @@ def test_a_cut_connection_says_nothing(error):
     """A broker that restarts does just that."""
     assert refusal_of(error) is None
     assert refusal_of(wrapped(error)) is None
-    assert is_cut(error)
-    assert is_cut(wrapped(error))
+    assert is_cut_off(error)
+    assert is_cut_off(wrapped(error))
 
 
 @pytest.mark.parametrize(
@@ -112,8 +112,8 @@ def test_a_cut_connection_says_nothing(error):
 def test_what_may_pass_is_neither(error):
     """Tried again, and reported as a service that is away."""
     assert refusal_of(error) is None
-    assert not is_cut(error)
-    assert isinstance(client._translated(error, settings()), ServiceAway)
+    assert not is_cut_off(error)
+    assert isinstance(kafka_cluster._translated(error, settings()), ServiceAway)
 
 
 def settings(protocol="PLAINTEXT"):
@@ -138,8 +138,8 @@ def test_a_cut_is_a_refusal_if_the_port_proves_to_speak_otherwise(
     monkeypatch, protocol, spoken, refused
 ):
     """Silence, and the same protocol, prove nothing: tried again."""
-    monkeypatch.setattr(client, "spoken_at", lambda host, port: spoken)
-    error = client._translated(CutAtConnect("cut", "h", 1), settings(protocol))
+    monkeypatch.setattr(kafka_cluster, "spoken_at", lambda host, port: spoken)
+    error = kafka_cluster._translated(CutAtConnect("cut", "h", 1), settings(protocol))
     assert isinstance(error, AccessRefused if refused else ServiceAway)
 
 
@@ -149,7 +149,7 @@ def test_secrets_are_taken_out_of_what_others_say():
         kafka_errors.SaslAuthenticationFailedError("hidden is wrong"),
         kafka_errors.KafkaConnectionError("hidden"),
     ):
-        assert "hidden" not in str(client._translated(error, settings()))
+        assert "hidden" not in str(kafka_cluster._translated(error, settings()))
 
 
 def test_the_client_logs_no_secret_however_much_is_logged(caplog):
@@ -158,14 +158,17 @@ def test_the_client_logs_no_secret_however_much_is_logged(caplog):
     logging.getLogger("kafka").setLevel(logging.NOTSET)
     patience = {"request.timeout.ms": "200", "default.api.timeout.ms": "200"}
     away = {**settings("SASL_PLAINTEXT").properties, "bootstrap.servers": "127.0.0.1:9", **patience}
-    with client.KafkaCluster(KafkaSettings("k", away)) as cluster, pytest.raises(ServiceAway):
+    with (
+        kafka_cluster.KafkaCluster(KafkaSettings("k", away)) as cluster,
+        pytest.raises(ServiceAway),
+    ):
         cluster.observe([], {})
     assert "hidden" not in caplog.text
 
 
 def test_a_refusal_is_not_tried_again():
     """One look, however long the patience."""
-    cluster = client.KafkaCluster(settings())
+    cluster = kafka_cluster.KafkaCluster(settings())
     asked = []
 
     def ask(admin):

@@ -6,7 +6,7 @@ import pytest
 
 from tideline.connections import Connection
 from tideline.errors import ConnectionMissing
-from tideline.registry.connecting import read_settings, registry_settings
+from tideline.registry.registry_connection import read_settings, registry_settings
 
 HERE = __file__  # any file that can be read
 SECRET = "right-and-secret"

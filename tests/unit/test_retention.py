@@ -18,7 +18,7 @@ from tideline.model.offsets import (
     union,
 )
 from tideline.model.places import Places
-from tideline.rules.maintenance import hulls, plans_before, still_expired
+from tideline.rules.upkeep import hulls, plans_before, still_expired
 
 LOG = PartitionIdentity(ID, 0, 0)
 offsets = st.sets(st.integers(0, 30))

@@ -11,9 +11,9 @@ from tideline.model.offsets import OffsetRange, PartitionIdentity
 from tideline.model.places import Places
 from tideline.model.plan import VerifiedRange
 from tideline.model.run import Lost, Rewind, RunRecord
-from tideline.rules.rewind import (
+from tideline.rules.rewound import (
     amended_later,
-    layers,
+    observable_groups,
     rewound_head,
     trimmed_record,
     undone_incidents,
@@ -81,8 +81,8 @@ def test_clusters_are_asked_apart():
 def test_layers_ask_for_one_range_of_a_partition_at_a_time():
     """Brokers answer about one epoch of a partition, and Delta counts one range."""
     ranges = [planned(0, 10), planned(10, 20, epoch=4), planned(0, 5, partition=1)]
-    assert [len(layer) for layer in layers(ranges)] == [2, 1]
-    assert list(layers([])) == []
+    assert [len(layer) for layer in observable_groups(ranges)] == [2, 1]
+    assert list(observable_groups([])) == []
 
 
 def test_positions_go_back_and_the_table_stays_the_one_that_is_there():

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.worlds.build import ID, NOW, head, plan, planned, position
-from tideline.landing.proof import Counted
+from tideline.landing.proof import CountedRanges
 from tideline.ledger.state import Control, LedgerState
 from tideline.model.incident import Decision, Finding, Incident
 from tideline.model.observation import Gap, TableObservation
@@ -30,8 +30,8 @@ GAP = Incident(
     unverified=(RANGE,),
     decision=Decision("accept_loss", "ann", NOW),
 )
-WHOLE = Counted(6, (VerifiedRange(RANGE, 90, (Gap(OffsetRange(150, 160), "accepted"),)),))
-MORE_IS_MISSING = Counted(
+WHOLE = CountedRanges(6, (VerifiedRange(RANGE, 90, (Gap(OffsetRange(150, 160), "accepted"),)),))
+MORE_IS_MISSING = CountedRanges(
     6,
     (),
     (
@@ -44,7 +44,7 @@ MORE_IS_MISSING = Counted(
         ),
     ),
 )
-TWICE = Counted(6, (), (Mismatch(RANGE, 101, (), 1),))
+TWICE = CountedRanges(6, (), (Mismatch(RANGE, 101, (), 1),))
 
 
 @pytest.fixture

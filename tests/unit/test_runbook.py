@@ -12,7 +12,7 @@ from tideline.airflow import approval
 from tideline.cli import reading as command
 from tideline.cli.helping import GROUPS
 from tideline.cli.main import build_parser, main
-from tideline.cli.output import Output
+from tideline.cli.output import CommandOutput
 from tideline.errors import BadInput, ResetDetected, StreamFileError, TidelineError
 from tideline.model.incident import Finding, Incident, class_entry, entries_for, error_entry
 from tideline.model.verdicts import VERDICTS
@@ -104,7 +104,7 @@ def test_help_names_what_was_meant(capsys):
 @pytest.mark.parametrize("cls", tree())
 def test_a_command_that_fails_names_its_entry(cls, capsys):
     """On standard error, behind the message; and in the JSON."""
-    Output(as_json=False).error(cls("orders-0: gone"))
+    CommandOutput(as_json=False).error(cls("orders-0: gone"))
     said = capsys.readouterr().err
     if cls in (BadInput, StreamFileError):  # whose message says all
         assert said == "orders-0: gone\n"
@@ -112,7 +112,7 @@ def test_a_command_that_fails_names_its_entry(cls, capsys):
         assert said == f"orders-0: gone\nrunbook: tideline help {cls.__name__.lower()}\n"
         assert main(said.splitlines()[1].split()[2:]) == 0
         assert capsys.readouterr().out.startswith(f"{cls.__name__}\n\n*Error, ")
-    Output(as_json=True).error(cls("orders-0: gone"))
+    CommandOutput(as_json=True).error(cls("orders-0: gone"))
     assert f'"runbook": ["{error_entry(cls)}"]' in capsys.readouterr().out
 
 

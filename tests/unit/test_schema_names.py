@@ -2,7 +2,7 @@
 
 import pytest
 
-from tideline.decoding.schemas.changes import OWN_COLUMNS, column_name, nested_names
+from tideline.decoding.schemas.schema_changes import OWN_COLUMNS, column_name, nested_names
 
 
 @pytest.mark.parametrize(

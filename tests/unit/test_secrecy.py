@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from tideline.connections import find_connection, has_backend
-from tideline.kafka.settings import kafka_settings
-from tideline.registry.connecting import registry_settings
+from tideline.kafka.kafka_settings import kafka_settings
+from tideline.registry.registry_connection import registry_settings
 from tideline.secrecy import clamp_kafka_logs, told_without, without
-from tideline.store.settings import store_settings
+from tideline.store.store_settings import store_settings
 from tideline.texts import told
 
 ROOT = Path(__file__).parents[2]

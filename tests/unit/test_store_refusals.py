@@ -2,7 +2,7 @@
 
 import pytest
 
-from tideline.store.refusals import refusal
+from tideline.store.store_refusals import refusal
 
 AZURE = "abfss://lake@data.dfs.core.windows.net/orders"
 GOOGLE = "gs://lake/orders"

@@ -5,7 +5,7 @@ import pytest
 from tideline.connections import Connection
 from tideline.errors import ConnectionMissing
 from tideline.store.s3 import S3Settings, read_settings
-from tideline.store.settings import store_settings
+from tideline.store.store_settings import store_settings
 
 ROLE = "arn:aws:iam::123456789012:role/lake"
 

@@ -8,7 +8,7 @@ from deltalake import exceptions as delta_errors
 
 from tideline.errors import Halted, ServiceAway
 from tideline.model.observation import ColumnChange, TableObservation, TableProperty
-from tideline.model.table_features import refusals
+from tideline.model.table_features import table_refusals
 from tideline.rules.foreign_changes import table_findings
 from tideline.table.delta_table import TargetTable
 from tideline.table.log import NewestTable
@@ -258,9 +258,9 @@ def test_several_reasons_are_named_together():
         properties=(TableProperty("delta.appendOnly", "true"),),
         columns=(ColumnChange("value", "type"),),
     )
-    assert [r.name for r in refusals(table)] == [
+    assert [r.name for r in table_refusals(table)] == [
         "deletionVectors",
         "delta.appendOnly",
         "column value (type)",
     ]
-    assert list(refusals(TableObservation(False))) == []
+    assert list(table_refusals(TableObservation(False))) == []

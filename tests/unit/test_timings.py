@@ -10,7 +10,7 @@ from tideline.model.current import Folding
 from tideline.model.decoding import Decoding
 from tideline.model.head import Head
 from tideline.model.timings import PHASES, SparkTimes, Timings
-from tideline.rules.status import summarize
+from tideline.rules.stream_state import summarize
 
 
 def after(seconds):

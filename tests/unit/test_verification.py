@@ -7,7 +7,12 @@ from tideline.model.observation import Gap
 from tideline.model.offsets import OffsetRange, PartitionIdentity
 from tideline.model.places import Places
 from tideline.model.plan import LandedRange
-from tideline.rules.verification import gap_findings, missing_offsets, unexplained_by, verify_ranges
+from tideline.rules.verification import (
+    compare_ranges,
+    gap_findings,
+    missing_offsets,
+    unexplained_by,
+)
 
 IDENTITY = PartitionIdentity(ID, 0, 0)
 
@@ -23,7 +28,7 @@ def gap(start, end, reason):
 
 
 def checked(*offsets, rows=None, gaps="refuse", evidence=(), accepted_loss=()):
-    return verify_ranges(
+    return compare_ranges(
         [planned(100, 200)],
         table(*offsets, rows=rows),
         gaps=gaps,

@@ -12,21 +12,21 @@ from pathlib import Path
 import pytest
 
 from tests.worlds.catalogs import UnityServer
-from tideline.catalog.connecting import catalog_of
+from tideline.catalog.catalog_connection import catalog_of
+from tideline.catalog.catalog_port import said_by_client
 from tideline.catalog.glue import Glue
-from tideline.catalog.port import said_by_client
 from tideline.connections import Connection
 from tideline.errors import BadInput
-from tideline.kafka.settings import KafkaSettings
+from tideline.kafka.kafka_settings import KafkaSettings
 from tideline.kafka.tokens import Tokens
 from tideline.model.catalog import CatalogEntry, TableName
 from tideline.model.wording import shown
-from tideline.registry import client
-from tideline.registry.connecting import RegistrySettings, read_settings
-from tideline.rules.catalog import judged
+from tideline.registry import confluent
+from tideline.registry.registry_connection import RegistrySettings, read_settings
+from tideline.rules.catalog_names import judged
 from tideline.secrecy import told_without, without, without_login
 from tideline.spark.failures import _said
-from tideline.store.refusals import plain_text, refused
+from tideline.store.store_refusals import plain_text, store_refused
 from tideline.texts import bare, told
 
 SECRET = "hunter2canary"
@@ -57,14 +57,14 @@ WORDS = {
     "a catalog's kind": lambda text: judged("n", "/t", CatalogEntry("/t", text, "delta"))[1],
     "a catalog's format": lambda text: judged("n", "/t", CatalogEntry("/t", "external", text))[1],
     "a store": lambda text: plain_text(RuntimeError(text)),
-    "a store that refuses": lambda text: str(refused("s3a://lake/t", {}, "bucket", text)),
+    "a store that refuses": lambda text: str(store_refused("s3a://lake/t", {}, "bucket", text)),
     "a token endpoint": lambda text: str(Tokens(OAUTH)._refused(text)),
     "a token endpoint that is away": lambda text: str(Tokens(OAUTH)._away(text)),
     "a registry": lambda text: str(
-        client._by_status(RegistrySettings("r", "http://r"), "/x", 500, text.encode("utf-8"))
+        confluent._by_status(RegistrySettings("r", "http://r"), "/x", 500, text.encode("utf-8"))
     ),
     "a registry's name for something": lambda text: str(
-        client._misused(RegistrySettings("r", "http://r"), f"schema 1 ({text})")
+        confluent._misused(RegistrySettings("r", "http://r"), f"schema 1 ({text})")
     ),
     "Spark": lambda text: _said(RuntimeError(text)),
     "a broker": lambda text: OAUTH.without_secrets(text),

@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
 
-from tideline.catalog.port import CatalogPort, SchemaMissing
+from tideline.catalog.catalog_port import CatalogPort, SchemaMissing
 from tideline.model.catalog import EXTERNAL, CatalogEntry, TableName
 
 

@@ -14,9 +14,9 @@ from kafka.admin import NewPartitions
 from devstack.harness import StreamHarness
 from devstack.process import wait_until
 from tests.simulation.kafka_world import SimulatedKafkaWorld
-from tideline.kafka.client import KafkaCluster
-from tideline.kafka.port import KafkaPort
-from tideline.kafka.settings import KafkaSettings
+from tideline.kafka.kafka_cluster import KafkaCluster
+from tideline.kafka.kafka_port import KafkaPort
+from tideline.kafka.kafka_settings import KafkaSettings
 
 _PATIENCE_MS = 2000
 """How long the client tries again; a test that waits for ServiceAway takes so long."""

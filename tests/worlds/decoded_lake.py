@@ -18,7 +18,7 @@ from tests.simulation.store import MemoryStore, StoreState
 from tests.worlds.build import ID, head, position
 from tests.worlds.registries import FakeRegistry
 from tests.worlds.rows import LOG, name_files, raw_rows, write_files
-from tideline.catalog.port import CatalogPort
+from tideline.catalog.catalog_port import CatalogPort
 from tideline.decoding.verifying import typed_against_raw
 from tideline.documents import dump, load
 from tideline.landing.context import RunContext, TypedTables

@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 
 from tests.worlds.build import ID
-from tideline.folding.rules import columns_of
+from tideline.folding.fold_rules import current_columns_of
 from tideline.model.current import SUMS, Deletes, FoldPlan, Layout
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -70,5 +70,5 @@ def fold_plan(**facts):
 
 def plan_of(key, sums=SUMS, **types):
     """A plan with a key and columns of these types."""
-    columns = columns_of([{"name": n, "type": t} for n, t in types.items()], key, (), ())
+    columns = current_columns_of([{"name": n, "type": t} for n, t in types.items()], key, (), ())
     return fold_plan(layout=Layout(key, 16), columns=columns, has_unavailable=True, sums=sums)

@@ -14,7 +14,7 @@ from tests.worlds.rows import LOG
 from tideline.delta_io import files_of
 from tideline.documents import load
 from tideline.folding.arrow.folding import fold
-from tideline.folding.rules import Due, comes_below, drops_of
+from tideline.folding.fold_rules import Due, comes_below, drops_of
 from tideline.model.current import (
     SUMS,
     CurrentColumn,

@@ -20,7 +20,7 @@ from tideline.landing.context import RunContext
 from tideline.model.plan import VerifiedRange
 from tideline.model.request import RunRequest
 from tideline.model.run import RunRecord, TableCommit
-from tideline.operations.reading import require_clean
+from tideline.operations.questions import require_clean
 from tideline.rules.advance import advance_head
 from tideline.stream.stream import Stream
 from tideline.table.delta_table import TargetTable

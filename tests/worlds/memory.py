@@ -12,7 +12,7 @@ from tests.worlds.spark_doubles import HookedSpark
 from tideline.errors import ResetDetected
 from tideline.model.incident import Decision
 from tideline.model.request import RunRequest, read_form
-from tideline.operations.reading import audit_stream, dry_run
+from tideline.operations.questions import audit_stream, dry_run
 from tideline.operations.rewind import RewindRequest, rewind_stream
 from tideline.pipeline.ingest_ranges import ingest_ranges
 from tideline.pipeline.run_batch import run_batch

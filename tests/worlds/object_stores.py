@@ -25,7 +25,7 @@ from devstack.store_faults import (
     StoreRequest,
 )
 from devstack.store_proxy import StoreProxy
-from tideline.store.files import object_store
+from tideline.store.table_files import object_store
 
 BUCKET = "lake"
 Result = TypeVar("Result")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tideline.decoding.schemas.merging import Merged, Protobuf, reader_schema
+from tideline.decoding.schemas.merging import MergedSchemas, Protobuf, reader_schema
 from tideline.model.decoding import PLAIN_ID, PartPlan, WriterSchema
 from tideline.registry.protobuf_files import compiled_protobuf
 
@@ -39,7 +39,7 @@ def writer(schema_id, text, references=()):
     )
 
 
-def merge(*texts, previous=None, first_id=1, message=None, fields=()) -> Merged:
+def merge(*texts, previous=None, first_id=1, message=None, fields=()) -> MergedSchemas:
     """Merge schemas that got their ids in order."""
     writers = [writer(first_id + n, text) for n, text in enumerate(texts)]
     by = Protobuf(compiled_protobuf, message)

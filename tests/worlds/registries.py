@@ -16,10 +16,10 @@ from typing import Protocol
 from devstack.registry import Registry
 from tideline.errors import RegistryAway, RegistryMisused
 from tideline.model.decoding import WriterSchema
-from tideline.registry.client import SchemaRegistry
-from tideline.registry.connecting import registry_settings
-from tideline.registry.port import FORMATS, RegistryPort, SchemaUnreadable, SubjectVersion
+from tideline.registry.confluent import SchemaRegistry
 from tideline.registry.references import Document, Unresolvable, resolved
+from tideline.registry.registry_connection import registry_settings
+from tideline.registry.registry_port import FORMATS, RegistryPort, SchemaUnreadable, SubjectVersion
 
 Reference = tuple[str, str, int]
 _numbers = itertools.count(1)

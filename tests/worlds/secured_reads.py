@@ -8,8 +8,8 @@ from pathlib import Path
 from devstack.harness import StreamHarness
 from tideline.documents import dump, load
 from tideline.errors import ServiceAway, TidelineError
-from tideline.kafka.client import KafkaCluster
-from tideline.kafka.settings import KafkaSettings
+from tideline.kafka.kafka_cluster import KafkaCluster
+from tideline.kafka.kafka_settings import KafkaSettings
 from tideline.launch.job import SparkPort
 from tideline.model.offsets import CoordinateRange
 from tideline.model.spark_job import SparkJob, SparkResult

@@ -17,8 +17,8 @@ from tideline.model.incident import Decision
 from tideline.model.request import RunRequest
 from tideline.pipeline.ingest_ranges import ingest_ranges
 from tideline.pipeline.steps import detect_earliest_reset, plan_offset_ranges
-from tideline.store.files import object_store
-from tideline.store.settings import store_settings, with_limits
+from tideline.store.store_settings import store_settings, with_limits
+from tideline.store.table_files import object_store
 from tideline.table.delta_table import TargetTable
 from tideline.wiring import open_ledger, open_run
 

@@ -21,8 +21,8 @@ from tests.worlds.rows import name_files, raw_rows
 from tideline.model.offsets import CoordinateRange
 from tideline.table.delta_table import TargetTable
 from tideline.table.maintained_table import MaintainedTable
-from tideline.table.port import TablePort
 from tideline.table.schema import TableChange
+from tideline.table.table_port import TablePort
 
 STREAM, LEDGER = "orders", "l"
 BY = ("topic_id", "generation", "topic", "partition")

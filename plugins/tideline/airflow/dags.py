@@ -158,4 +158,4 @@ time travel, and readers of older versions fail.
         form=forms.REDRIVE,
     ),
 }
-"""The operations' Dags by id. `stream.settings.OPERATION_DAGS` keeps streams from these names."""
+"""The operations' Dags by id. `stream.sections.OPERATION_DAGS` keeps streams from these names."""

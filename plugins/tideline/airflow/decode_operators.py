@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 from tideline.airflow.step_operators import PublishingOperator, SparkStep, airflow_run
 from tideline.airflow.telemetry import publish_decoded
 from tideline.contract.events import build_decode_commits, build_decoded_event
-from tideline.decoding.steps import decode_rows, verify_decoded
+from tideline.decoding.decode_steps import decode_rows, verify_decoded
 from tideline.stream.stream import Stream
 
 

@@ -9,7 +9,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 from tideline.airflow.step_operators import PublishingOperator, SparkStep, airflow_run
 from tideline.airflow.telemetry import publish_folded
 from tideline.contract.events import build_fold_commit, build_folded_event
-from tideline.folding.steps import fold_changes, verify_current
+from tideline.folding.fold_steps import fold_changes, verify_current
 
 
 class FoldChanges(SparkStep):

@@ -22,8 +22,8 @@ from typing import Any, TypeVar
 
 from tideline.airflow.telemetry import publish
 from tideline.errors import TidelineError
-from tideline.kafka.client import KafkaCluster
-from tideline.kafka.settings import kafka_settings
+from tideline.kafka.kafka_cluster import KafkaCluster
+from tideline.kafka.kafka_settings import kafka_settings
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.state import LedgerState
 from tideline.model import metrics
@@ -31,7 +31,7 @@ from tideline.model.fleet import seen_again
 from tideline.model.observation import Ends
 from tideline.model.offsets import TopicPartition
 from tideline.rules.lag import (
-    Asked,
+    AskedRun,
     Lag,
     Positions,
     asked,
@@ -71,7 +71,7 @@ class LagWatch:
         self._members: Counter[str] = Counter()
         self._clusters: dict[str, KafkaCluster] = {}
         self._ledgers: dict[str, tuple[Stream, Ledger, LedgerState]] = {}
-        self._asked: dict[str, Asked] = {}
+        self._asked: dict[str, AskedRun] = {}
         self._behind: dict[str, tuple[Positions, float]] = {}
         """Where the head of a stream with unread records stands, and since when, by our clock."""
         # Other triggers of this process share asyncio's own executor, of few threads.

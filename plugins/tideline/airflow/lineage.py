@@ -20,7 +20,7 @@ from openlineage.client.generated.output_statistics_output_dataset import (
 )
 
 from tideline.contract.events import build_decoded_event, build_landed_event
-from tideline.kafka.settings import kafka_settings
+from tideline.kafka.kafka_settings import kafka_settings
 from tideline.model.addresses import is_in_object_store
 from tideline.model.current import FoldRecord
 from tideline.model.decoding import DecodeRecord

@@ -9,7 +9,7 @@ from typing import Any
 from airflow.sdk import Param
 
 from tideline.errors import BadInput
-from tideline.model.erasing import MOST
+from tideline.model.erasures import MOST
 from tideline.model.verdicts import VERDICTS, valid_choices
 from tideline.model.wording import key_shown, shown
 

@@ -28,8 +28,8 @@ from tideline.model.wording import how_many, shown
 from tideline.operations.deciding import decide
 from tideline.operations.erase_finding import AskedKeys, keys_below, read_keys
 from tideline.operations.erasing import EraseRequest, erase, finish_erasures, plan_erasure
-from tideline.operations.maintenance import maintain_stream
-from tideline.operations.reading import require_clean
+from tideline.operations.maintaining import maintain_stream
+from tideline.operations.questions import require_clean
 from tideline.operations.redrive import redrive
 from tideline.operations.rewind import RewindRequest, rewind_stream
 from tideline.stream.files import find_stream, find_streams

@@ -33,7 +33,7 @@ from tideline.errors import Halted, ResetDetected
 from tideline.failpoints import reach
 from tideline.landing.context import RunContext
 from tideline.model.wording import kept_reason
-from tideline.operations.reading import dry_run
+from tideline.operations.questions import dry_run
 from tideline.pipeline.ingest_ranges import ingest_ranges
 from tideline.pipeline.resolve_reset import answer, ask, asked_incidents, resolve_reset
 from tideline.pipeline.run_batch import (

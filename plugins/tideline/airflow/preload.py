@@ -27,7 +27,7 @@ _LIBRARIES = (
 )
 _OURS = (
     "tideline.airflow.dags",
-    "tideline.kafka.client",
+    "tideline.kafka.kafka_cluster",
 )
 _PACKAGE = Path(__file__).parents[1]
 log = logging.getLogger(__name__)
@@ -44,13 +44,13 @@ def on_starting(component: Any) -> None:
     if type(component).__name__ == "TaskRunnerMarker":
         forget_if_changed()
     elif "scheduler" in sys.argv:
-        load(_LIBRARIES)
+        preload(_LIBRARIES)
         load_ours()
     elif "dag-processor" in sys.argv:
-        load(_LIBRARIES)
+        preload(_LIBRARIES)
 
 
-def load(names: tuple[str, ...]) -> None:
+def preload(names: tuple[str, ...]) -> None:
     """Import modules; what cannot be imported is left to whoever needs it, with its error."""
     for name in names:
         try:
@@ -63,7 +63,7 @@ def load_ours() -> None:
     """Import Tideline, and note of which files."""
     global _loaded_as
     _loaded_as = _files()
-    load(_OURS)
+    preload(_OURS)
 
 
 def forget_if_changed() -> None:

@@ -27,7 +27,7 @@ from airflow.sdk.exceptions import (
 
 from tideline.airflow.approval import given_in, is_reprocessed, require_operator
 from tideline.airflow.telemetry import measured_step, traced_step
-from tideline.contract.shapes import Shape
+from tideline.contract.parts import Shape
 from tideline.errors import BadInput, ServiceAway, TidelineError
 from tideline.landing.context import RunContext, hold_lane, log, now
 from tideline.launch.job import SparkPort

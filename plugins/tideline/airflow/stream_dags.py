@@ -52,7 +52,7 @@ from tideline.stream.files import (
     read_files,
     stream_paths,
 )
-from tideline.stream.settings import OPERATION_DAGS
+from tideline.stream.sections import OPERATION_DAGS
 from tideline.stream.stream import Stream
 
 log = logging.getLogger(__name__)

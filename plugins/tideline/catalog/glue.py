@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
-from tideline.catalog.hive import INPUT, OUTPUT, PLACEHOLDER, SERDE, entry_of
-from tideline.catalog.port import PROVIDER, SECONDS, STREAM, SchemaMissing
+from tideline.catalog.catalog_port import PROVIDER, SECONDS, STREAM, SchemaMissing
+from tideline.catalog.hive import INPUT, OUTPUT, PLACEHOLDER, SERDE, hive_entry
 from tideline.model.catalog import CatalogEntry, TableName
 
 
@@ -50,7 +50,7 @@ class Glue:
         storage = found.get("StorageDescriptor", {})
         serde = storage.get("SerdeInfo", {}).get("Parameters")
         kind, location = found.get("TableType", ""), storage.get("Location")
-        return entry_of(kind, found.get("Parameters", {}), serde, location)
+        return hive_entry(kind, found.get("Parameters", {}), serde, location)
 
     def create(self, name: TableName, uri: str, stream: str) -> None:
         """As of `CatalogPort`; Athena knows `s3://` alone."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tideline.catalog.port import PROVIDER, SECONDS, STREAM, SchemaMissing
+from tideline.catalog.catalog_port import PROVIDER, SECONDS, STREAM, SchemaMissing
 from tideline.model.catalog import EXTERNAL, CatalogEntry, TableName
 
 SERDE = "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"
@@ -60,7 +60,7 @@ class HiveMetastore:
                 except NoSuchObjectException:
                     raise SchemaMissing from None
                 return None
-        return entry_of(
+        return hive_entry(
             found.tableType,
             found.parameters or {},
             found.sd.serdeInfo.parameters,
@@ -105,7 +105,7 @@ class HiveMetastore:
                 return  # whoever it was: the name is read back
 
 
-def entry_of(
+def hive_entry(
     kind: str, parameters: dict[str, str], serde: dict[str, str] | None, location: str | None
 ) -> CatalogEntry:
     """An entry of Hive's form, which Glue has as well.

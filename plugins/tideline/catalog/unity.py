@@ -16,11 +16,11 @@ from typing import Any
 from urllib.parse import quote
 
 from tideline.bounded_http import Answer
-from tideline.catalog.port import SECONDS, STREAM, SchemaMissing
+from tideline.catalog.catalog_port import SECONDS, STREAM, SchemaMissing
 from tideline.errors import AccessRefused
 from tideline.model.catalog import EXTERNAL, CatalogEntry, TableName
-from tideline.registry.client import LARGEST_ANSWER_BYTES, http_of
-from tideline.registry.connecting import RegistrySettings
+from tideline.registry.confluent import LARGEST_ANSWER_BYTES, http_of
+from tideline.registry.registry_connection import RegistrySettings
 
 _API = "/api/2.1/unity-catalog"
 

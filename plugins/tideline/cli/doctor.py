@@ -21,29 +21,29 @@ from pathlib import Path
 from threading import Thread
 from time import monotonic
 
-from tideline.catalog.port import SchemaMissing, said_by_client
-from tideline.cli.output import Output
+from tideline.catalog.catalog_port import SchemaMissing, said_by_client
+from tideline.cli.output import CommandOutput
 from tideline.connections import find_connection
 from tideline.contract.answers import Diagnosis, DiagnosisLine
 from tideline.errors import BadInput, ServiceAway, StreamFileError, TidelineError
-from tideline.kafka.settings import SHORT_PATIENCE, kafka_settings
+from tideline.kafka.kafka_settings import SHORT_PATIENCE, kafka_settings
 from tideline.landing.context import RunContext
 from tideline.launch.jars import spark_jars
 from tideline.launch.java import find_java
 from tideline.launch.target import connect_url, spark_master
 from tideline.model.addresses import bucket_of, is_in_object_store, store_of
 from tideline.model.catalog import TableName
-from tideline.model.erasing import untold_text
+from tideline.model.erasures import untold_text
 from tideline.model.incident import entries_for, has_entry, help_on
 from tideline.model.maintenance import role_of
 from tideline.model.observation import Observation, TableObservation
 from tideline.model.offsets import OffsetRange, TopicPartition
 from tideline.model.request import RunRequest
-from tideline.model.table_features import refusals
+from tideline.model.table_features import table_refusals
 from tideline.model.wording import duration_text, first_few, how_many, said_by_system
 from tideline.operations.former_tables import former_addresses
-from tideline.registry.port import RegistryPort, SchemaUnreadable
-from tideline.rules.catalog import judged
+from tideline.registry.registry_port import RegistryPort, SchemaUnreadable
+from tideline.rules.catalog_names import judged
 from tideline.store.probe import refuse_unconditional_puts
 from tideline.stream.contents import FileContents
 from tideline.stream.files import contents_in, files_in
@@ -76,7 +76,7 @@ class _Line:
         return () if self.error is None else entries_for(self.error)
 
 
-def doctor(options: argparse.Namespace, output: Output) -> int:
+def doctor(options: argparse.Namespace, output: CommandOutput) -> int:
     """Check every service that streams need, and say what is wrong and how to fix it.
 
     The command checks brokers, topics and the right to read them, the registry, the object store
@@ -318,7 +318,7 @@ def _table(run: RunContext, role: str) -> str:
     found: TableObservation = port.observe()
     if not found.exists:
         return "does not exist yet: the first run creates it"
-    if reasons := list(refusals(found)):
+    if reasons := list(table_refusals(found)):
         text = "; ".join(f"{r.name}: {r.why}. Cure: {r.remedy}" for r in reasons[:_SHOWN])
         raise BadInput(f"the table takes no plain data files: {text}")
     return f"version {found.version}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 
-from tideline.cli.output import Output, first_lines
+from tideline.cli.output import CommandOutput, first_lines
 from tideline.cli.runs import new_run_id
 from tideline.contract.answers import Discovered, FleetRun, FleetStream, FleetTopic
 from tideline.errors import BadInput, TidelineError
@@ -17,7 +17,7 @@ from tideline.model.request import RunRequest
 from tideline.stream.files import read_fleet
 
 
-def discover_topics(options: argparse.Namespace, output: Output) -> int:
+def discover_topics(options: argparse.Namespace, output: CommandOutput) -> int:
     """Find the topics of a fleet, and keep the list beside the fleet file.
 
     A topic that was deleted or is hidden stays in the list: the next run of its stream finds out
@@ -43,7 +43,7 @@ def discover_topics(options: argparse.Namespace, output: Output) -> int:
     return BadInput.exit_code if problems else 0
 
 
-def run_fleet(options: argparse.Namespace, request: RunRequest, output: Output) -> int:
+def run_fleet(options: argparse.Namespace, request: RunRequest, output: CommandOutput) -> int:
     """Look for topics, then land each that is known: a line for each, then how many ended how."""
     if options.parallel is not None and options.parallel < 1:
         raise BadInput(f"--parallel: got {options.parallel}; allowed: 1 or more")

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from textwrap import wrap
 
-from tideline.cli.output import Output
+from tideline.cli.output import CommandOutput
 from tideline.errors import BadInput
 from tideline.model.wording import not_among
 
@@ -69,7 +69,7 @@ def entries() -> dict[str, str]:
     return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
-def show_entries(options: argparse.Namespace, output: Output) -> None:
+def show_entries(options: argparse.Namespace, output: CommandOutput) -> None:
     """Explain an incident or an error, and what to do.
 
     Without a name the command prints all names.

@@ -18,20 +18,20 @@ from typing import Any, TextIO
 
 from tideline import __version__
 from tideline.cli import doctor as doctors
-from tideline.cli import erasing, fleets, reading, starting, tables, validating, writing
+from tideline.cli import erase_commands, fleets, reading, starting, tables, validating, writing
 from tideline.cli.helping import show_entries, whole_help
-from tideline.cli.output import Output
+from tideline.cli.output import CommandOutput
 from tideline.errors import BadInput, TidelineError
 from tideline.model.addresses import STORES
-from tideline.model.erasing import MOST
+from tideline.model.erasures import MOST
 from tideline.model.wording import did_you_mean, not_among, shown
 from tideline.stream.files import file_in, read_stream
 from tideline.stream.stream import Stream
 from tideline.waits import tell_waits
 
-Answer = Callable[[argparse.Namespace, Output], int | None]
+Answer = Callable[[argparse.Namespace, CommandOutput], int | None]
 """Executes a command; returns the exit status, None for 0."""
-StreamAnswer = Callable[[Stream, argparse.Namespace, Output], int | None]
+StreamAnswer = Callable[[Stream, argparse.Namespace, CommandOutput], int | None]
 """The same, for a command about one stream."""
 Words = Mapping[str, str]
 """Arguments as a line of usage has them, as `--to-run ID` or `[--key KEY]...`, and their help."""
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # As an exception, so that `with` and `finally` release leases and stop child processes.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     tell_waits()
-    output = Output(options.output == "json", _file_of(options))
+    output = CommandOutput(options.output == "json", _file_of(options))
     _log_to_stderr(options.verbose, output)
     try:
         if options.takes_stream and Path(options.file).is_dir():
@@ -293,9 +293,9 @@ def _add_operation_commands(add: AddCommand) -> None:
         "[--by NAME]": _FOR_WHOM,
     }
     text = "erase the records of keys from every table; without a key: finish what is left"
-    add("erase", erasing.erase, text, words).set_defaults(most=MOST)
+    add("erase", erase_commands.erase, text, words).set_defaults(most=MOST)
     text = "list erasures, or print a report about one erasure"
-    add("erasures", erasing.erasures, text, {"[ID]": ""})
+    add("erasures", erase_commands.erasures, text, {"[ID]": ""})
     words = {
         "--to delta|airflow": "beside the table, or a database",
         "[--at ADDRESS]": "the table's address or the connection's id; default: the one in FILE",
@@ -306,7 +306,7 @@ def _add_operation_commands(add: AddCommand) -> None:
 
 
 def _of_stream(
-    answer: StreamAnswer, section: str | None, options: argparse.Namespace, output: Output
+    answer: StreamAnswer, section: str | None, options: argparse.Namespace, output: CommandOutput
 ) -> int | None:
     """Execute a command about one stream; its file needs the section, if one is named."""
     stream = read_stream(options.file, options.stream)
@@ -348,7 +348,7 @@ def _file_of(options: argparse.Namespace) -> str | None:
 class _ToStderr(logging.StreamHandler[TextIO]):
     """To standard error as it is now: what shows progress there puts lines above its own."""
 
-    output = Output(False)
+    output = CommandOutput(False)
 
     def format(self, record: logging.LogRecord) -> str:
         """The record's text; its commands name the file."""
@@ -363,7 +363,7 @@ class _ToStderr(logging.StreamHandler[TextIO]):
         """It stays what it is."""
 
 
-def _log_to_stderr(verbose: bool, output: Output) -> None:
+def _log_to_stderr(verbose: bool, output: CommandOutput) -> None:
     _ToStderr.output = output
     logging.basicConfig(handlers=[_ToStderr()], level=logging.WARNING, format="%(message)s")
     logging.getLogger("tideline").setLevel(logging.DEBUG if verbose else logging.INFO)

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from tideline.contract.answers import Failure
 from tideline.contract.building import build_failure
-from tideline.contract.shapes import Headroom, Shape
+from tideline.contract.parts import Headroom, Shape
 from tideline.errors import TidelineError
 from tideline.model.head import reaches_text
 from tideline.model.incident import with_entries
@@ -39,7 +39,7 @@ _COPIED = re.compile(r"\s*(next: |to decide|runbook: |tideline )|.*\n", re.IGNOR
 _COMMAND = re.compile(r"(\btideline [a-z-]+) FILE\b")
 
 
-class Output:
+class CommandOutput:
     """Where a command's answer goes.
 
     Args:

@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.table import Table
 
 from tideline.cli.output import (
-    Output,
+    CommandOutput,
     first_lines,
     grid,
     grid_of,
@@ -28,14 +28,14 @@ from tideline.contract.building import (
     build_incident_details,
     build_ledger,
 )
-from tideline.contract.shapes import DriverStatus
+from tideline.contract.parts import DriverStatus
 from tideline.errors import AuditNotClean, BadInput, Transient
-from tideline.kafka.settings import SHORT_PATIENCE
+from tideline.kafka.kafka_settings import SHORT_PATIENCE
 from tideline.landing.observing import measure_headroom, observe_topics
 from tideline.launch.local_driver import WarmDriver, warm_drivers
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.state import LedgerState
-from tideline.model.erasing import untold_text
+from tideline.model.erasures import untold_text
 from tideline.model.head import Headroom
 from tideline.model.incident import Decision, Incident
 from tideline.model.observation import Observation
@@ -45,7 +45,7 @@ from tideline.model.run import RunRecord
 from tideline.model.status import CurrentStatus, StreamStatus
 from tideline.model.verdicts import VERDICTS
 from tideline.model.wording import duration_text, first_few, how_many, size_text
-from tideline.operations import reading
+from tideline.operations import questions
 from tideline.operations.deciding import closed_line, decide, not_open
 from tideline.operations.stream_facts import StreamFacts
 from tideline.rules.advance import MOST_MEASURED
@@ -53,7 +53,7 @@ from tideline.rules.audit import CurrentAudit, TypedAudit
 from tideline.rules.incidents import (
     affected_text,
     affected_versions,
-    grouped,
+    decided_together,
     how_to_decide,
     where_to_read,
 )
@@ -72,7 +72,7 @@ _HEADINGS = (
 )
 
 
-def status(options: argparse.Namespace, output: Output) -> None:
+def status(options: argparse.Namespace, output: CommandOutput) -> None:
     """Show one line for each stream of the files and folders, or of the streams folder.
 
     A line has the state (never run, up to date, behind, decided, waiting for a person, halted), the
@@ -200,7 +200,7 @@ def _headroom(status: StreamStatus) -> str | None:
     return duration_text(left) + (", estimated" if status.headroom_estimated else "")
 
 
-def explain_record(stream: Stream, options: argparse.Namespace, output: Output) -> None:
+def explain_record(stream: Stream, options: argparse.Namespace, output: CommandOutput) -> None:
     """Say what happened to one record.
 
     The answer is one of: landed, by which run and in which version of the table; accepted as lost,
@@ -219,14 +219,14 @@ def explain_record(stream: Stream, options: argparse.Namespace, output: Output) 
             f"partition, offset: got {options.partition}, {options.offset}; allowed: 0 or more"
         )
     with open_run(stream, "explain", RunRequest()) as run:
-        found = reading.explain_record(run, place, options.offset)
+        found = questions.explain_record(run, place, options.offset)
     version = "" if found.table_version is None else f", table version {found.table_version}"
     decoded = {None: "", True: ", decoded", False: ", not decoded yet"}[found.decoded]
     line = f"{found.place}: {found.outcome}: {found.text}{version}{decoded}"
     output.answer(Explained.of(found), line)
 
 
-def _explain_key(stream: Stream, options: argparse.Namespace, output: Output) -> None:
+def _explain_key(stream: Stream, options: argparse.Namespace, output: CommandOutput) -> None:
     from tideline.folding.explaining import explain_key  # other commands need none
 
     if stream.current is None:
@@ -248,7 +248,7 @@ def _explain_key(stream: Stream, options: argparse.Namespace, output: Output) ->
     )
 
 
-def ledger(stream: Stream, options: argparse.Namespace, output: Output) -> None:
+def ledger(stream: Stream, options: argparse.Namespace, output: CommandOutput) -> None:
     """Show positions, plans, coverage, incidents and rewinds."""
     store = open_ledger(stream)
     state = store.read()
@@ -273,7 +273,7 @@ def ledger(stream: Stream, options: argparse.Namespace, output: Output) -> None:
     )
 
 
-def audit(stream: Stream, options: argparse.Namespace, output: Output) -> int:
+def audit(stream: Stream, options: argparse.Namespace, output: CommandOutput) -> int:
     """Compare ledger, table and broker.
 
     The audit reads no values, and no rows of the current table. With --buckets N Spark also reads
@@ -286,7 +286,7 @@ def audit(stream: Stream, options: argparse.Namespace, output: Output) -> int:
         raise BadInput(f"{options.file}: current: got nothing; required for --buckets")
     doing = f"reading the tables of {stream.stream}, and asking its brokers"
     with watched_run(stream, "audit", RunRequest(), doing) as run:
-        result, findings = reading.audit_stream(run, options.buckets)
+        result, findings = questions.audit_stream(run, options.buckets)
     answer = build_audit(result, findings)
     kinds = ("gaps", "overlaps", "duplicates", "missing", "foreign", "unverified")
     flaws = {kind: getattr(answer, kind) for kind in kinds}
@@ -332,7 +332,7 @@ def _current_lines(current: CurrentAudit | None) -> list[str]:
     return [line, *map(str, current.wrong)]
 
 
-def incident(stream: Stream, options: argparse.Namespace, output: Output) -> None:
+def incident(stream: Stream, options: argparse.Namespace, output: CommandOutput) -> None:
     """Show open incidents, or one incident: what was found, what is at stake, what you can do."""
     ledger = open_ledger(stream)
     shown = ledger.read().open_incidents
@@ -340,7 +340,7 @@ def incident(stream: Stream, options: argparse.Namespace, output: Output) -> Non
         shown = (_by_id(ledger, options.id),)
     closed_runs = list(ledger.closed_runs()) if shown else []
     details = [build_incident_details(i, affected_versions(closed_runs, i)) for i in shown]
-    groups = grouped(shown)
+    groups = decided_together(shown)
     lines = [line for group in groups for line in _lines(closed_runs, group)]
     output.answer(Incidents(incidents=details), *(lines or ["no open incident"]))
 
@@ -383,7 +383,7 @@ def _at_stake(incident: Incident) -> str:
     return f"{finding.place}: {finding.at_stake or f'found {finding.actual}'}"
 
 
-def resolve(stream: Stream, options: argparse.Namespace, output: Output) -> None:
+def resolve(stream: Stream, options: argparse.Namespace, output: CommandOutput) -> None:
     """Decide about an open incident.
 
     The stream's next run carries the decision out, or the halted run once you clear it.

@@ -13,10 +13,10 @@ from pathlib import Path
 import yaml
 from rich.prompt import Prompt
 
-from tideline.cli.output import Output
+from tideline.cli.output import CommandOutput
 from tideline.contract.answers import Begun, Fetched
 from tideline.errors import BadInput
-from tideline.kafka.settings import kafka_settings
+from tideline.kafka.kafka_settings import kafka_settings
 from tideline.launch.jars import fetch_for_runs
 from tideline.launch.jvm import prepare_archives
 from tideline.model.wording import first_few, how_many, said_by_system
@@ -32,7 +32,7 @@ _HEADER = """\
 """
 
 
-def init(options: argparse.Namespace, output: Output) -> None:
+def init(options: argparse.Namespace, output: CommandOutput) -> None:
     """Ask the cluster for its topics, and write a stream file that lands some of them.
 
     Without --topic the command asks you to choose. It overwrites no file.
@@ -81,7 +81,7 @@ def init(options: argparse.Namespace, output: Output) -> None:
 
 def _topics(connection: str) -> list[str]:
     # Imported here: no other command of this module needs a client.
-    from tideline.kafka.client import KafkaCluster
+    from tideline.kafka.kafka_cluster import KafkaCluster
 
     settings = kafka_settings(connection).less_patient()
     with KafkaCluster(settings) as cluster:
@@ -119,7 +119,7 @@ def _listed(known: list[str]) -> str:
     return first_few(known, _SHOWN)
 
 
-def fetch(options: argparse.Namespace, output: Output) -> None:
+def fetch(options: argparse.Namespace, output: CommandOutput) -> None:
     """Download the jars that Spark needs into the cache, once, and archive Spark's classes.
 
     Jars that are there already are kept. --into copies all of them into a folder for
@@ -144,7 +144,7 @@ def fetch(options: argparse.Namespace, output: Output) -> None:
     )
 
 
-def demo(options: argparse.Namespace, output: Output) -> int:
+def demo(options: argparse.Namespace, output: CommandOutput) -> int:
     """Start the embedded stack, land sample events, and prove the result."""
     checkout = Path(__file__).parents[3]  # where the package is in one
     if not (checkout / "devstack").is_dir():
@@ -155,7 +155,7 @@ def demo(options: argparse.Namespace, output: Output) -> int:
     sys.path.insert(0, str(checkout))
     try:
         # By its name: nothing that ships depends on what is only in a checkout.
-        run_demo: Callable[[Output], int] = import_module("devstack.demo").run_demo
+        run_demo: Callable[[CommandOutput], int] = import_module("devstack.demo").run_demo
     except ModuleNotFoundError as error:
         raise BadInput(
             f"tideline demo: the Python module {error.name} is missing; `make setup` installs it"

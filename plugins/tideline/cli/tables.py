@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from tideline.cli.output import Output
+from tideline.cli.output import CommandOutput
 from tideline.cli.runs import new_run_id, watched_run
 from tideline.contract.answers import CurrentView, Swept
 from tideline.contract.building import (
@@ -25,10 +25,10 @@ from tideline.stream.stream import Stream
 from tideline.wiring import open_run
 
 if TYPE_CHECKING:
-    from tideline.folding.checking import CurrentCheck
+    from tideline.folding.current_checking import CurrentCheck
 
 
-def decode(stream: Stream, options: argparse.Namespace, output: Output) -> None:
+def decode(stream: Stream, options: argparse.Namespace, output: CommandOutput) -> None:
     """Decode the landed rows that are not decoded yet; land nothing.
 
     The id of an earlier run decodes its plan again. With --again, all rows that an older version of
@@ -46,7 +46,7 @@ def decode(stream: Stream, options: argparse.Namespace, output: Output) -> None:
     output.answer(build_decoded(context.run_id, context.decoded), *lines)
 
 
-def _decode_again(stream: Stream, options: argparse.Namespace, output: Output) -> None:
+def _decode_again(stream: Stream, options: argparse.Namespace, output: CommandOutput) -> None:
     from tideline.operations.redrive import decode_again  # other commands need none
 
     since = None if options.since is None else read_time("--since", options.since)
@@ -59,7 +59,7 @@ def _decode_again(stream: Stream, options: argparse.Namespace, output: Output) -
     )
 
 
-def redrive(stream: Stream, options: argparse.Namespace, output: Output) -> None:
+def redrive(stream: Stream, options: argparse.Namespace, output: CommandOutput) -> None:
     """Decode quarantined records again.
 
     Without options all of them; otherwise only some error classes, or records at or after --since.
@@ -77,7 +77,7 @@ def redrive(stream: Stream, options: argparse.Namespace, output: Output) -> None
     )
 
 
-def fold(stream: Stream, options: argparse.Namespace, output: Output) -> int:
+def fold(stream: Stream, options: argparse.Namespace, output: CommandOutput) -> int:
     """Update the current table from the decoded rows; land and decode nothing.
 
     The command folds at once, whatever current.every says. The id of an earlier run folds its
@@ -96,8 +96,8 @@ def fold(stream: Stream, options: argparse.Namespace, output: Output) -> int:
     return 0
 
 
-def _check(stream: Stream, run_id: str, count: int | None, output: Output) -> int:
-    from tideline.folding.checking import check_current  # other commands need none
+def _check(stream: Stream, run_id: str, count: int | None, output: CommandOutput) -> int:
+    from tideline.folding.current_checking import check_current  # other commands need none
 
     if count is not None and count < 1:
         raise BadInput(f"--buckets: got {count}; allowed: 1 or more")
@@ -124,7 +124,7 @@ def _after_flaws(check: CurrentCheck) -> str:
     return anew
 
 
-def current_view(stream: Stream, options: argparse.Namespace, output: Output) -> None:
+def current_view(stream: Stream, options: argparse.Namespace, output: CommandOutput) -> None:
     """Print SQL that returns the latest row of each key, including changes not folded yet.
 
     The SQL stays right while more changes are folded; SQL that is printed again later reads less.
@@ -138,7 +138,7 @@ def current_view(stream: Stream, options: argparse.Namespace, output: Output) ->
     output.answer(CurrentView(sql=sql), sql)
 
 
-def sweep(stream: Stream, options: argparse.Namespace, output: Output) -> None:
+def sweep(stream: Stream, options: argparse.Namespace, output: CommandOutput) -> None:
     """List rows whose delete was lost: rows that the last complete snapshot no longer contains.
 
     With --rows N the command deletes the rows, if there are still N of them.

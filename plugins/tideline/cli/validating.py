@@ -8,10 +8,10 @@ from contextlib import ExitStack, closing
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from tideline.cli.output import Output, grid
+from tideline.cli.output import CommandOutput, grid
 from tideline.contract.answers import Edits, FileEdit, Validation
 from tideline.errors import BadInput, StreamFileError
-from tideline.kafka.settings import SHORT_PATIENCE
+from tideline.kafka.kafka_settings import SHORT_PATIENCE
 from tideline.landing.context import RunContext
 from tideline.model.request import RunRequest
 from tideline.model.wording import shown
@@ -23,10 +23,10 @@ from tideline.stream.stream import Stream
 from tideline.wiring import Clusters, open_run
 
 if TYPE_CHECKING:
-    from tideline.decoding.checking import Wrong
+    from tideline.decoding.stream_checking import Wrong
 
 
-def validate(options: argparse.Namespace, output: Output) -> None:
+def validate(options: argparse.Namespace, output: CommandOutput) -> None:
     """Check stream files and fleet files; report every problem of every file.
 
     Spark checks the conditions under `decode.expect`; the command starts Spark if there are any.
@@ -73,7 +73,7 @@ def validate(options: argparse.Namespace, output: Output) -> None:
     )
 
 
-def diff(options: argparse.Namespace, output: Output) -> int:
+def diff(options: argparse.Namespace, output: CommandOutput) -> int:
     """Say what an edit of a live stream's file changes: at once, later, or only with more work.
 
     The exit status is 2 if an edit is refused. OLD may come from your repository: `git show
@@ -109,11 +109,11 @@ class _Asked:
     """
 
     def __init__(self, opened: ExitStack, *, is_online: bool) -> None:
-        from tideline.decoding.checking import TypedTables  # other commands need none
+        from tideline.decoding.stream_checking import TypedTablesCheck  # other commands need none
 
         self._is_online = is_online
         self._clusters = Clusters(opened, SHORT_PATIENCE)
-        self._tables = opened.enter_context(closing(TypedTables()))
+        self._tables = opened.enter_context(closing(TypedTablesCheck()))
 
     def problems(self, contents: FileContents, stream: Stream) -> Iterator[Problem]:
         """What is wrong with a stream, as far as its file does not say so itself."""

@@ -13,7 +13,14 @@ from datetime import UTC, datetime
 
 from pydantic import ValidationError
 
-from tideline.cli.output import Output, first_lines, first_rows, grid, headroom_lines, os_user
+from tideline.cli.output import (
+    CommandOutput,
+    first_lines,
+    first_rows,
+    grid,
+    headroom_lines,
+    os_user,
+)
 from tideline.cli.runs import new_run_id, watched_run
 from tideline.cli.tables import decoded_lines, folded_lines
 from tideline.contract.answers import RunFailure
@@ -29,19 +36,19 @@ from tideline.contract.building import (
 )
 from tideline.errors import BadInput, Halted, ServiceAway, TidelineError
 from tideline.launch.progress import working
+from tideline.ledger.ledger_port import LedgerStore
 from tideline.ledger.move import move_ledger
-from tideline.ledger.port import LedgerStore
 from tideline.model.addresses import LedgerKind, LedgerLocation, is_in_object_store
 from tideline.model.current import Folding
 from tideline.model.maintenance import FileCount, RowCount, TableUpkeep
 from tideline.model.request import RunRequest, read_form
 from tideline.model.run import RunRecord
 from tideline.model.wording import how_many, size_text
-from tideline.operations.reading import dry_run
+from tideline.operations.questions import dry_run
 from tideline.operations.rewind import RewindRequest, rewind_stream
 from tideline.pipeline.run_batch import run_batch
 from tideline.secrecy import without_login
-from tideline.store.settings import store_settings
+from tideline.store.store_settings import store_settings
 from tideline.stream.files import read_file, read_stream
 from tideline.stream.stream import Stream
 from tideline.wiring import open_ledger, open_run, open_store, open_tables
@@ -59,7 +66,7 @@ _UPKEEP_COLUMNS = (
 )
 
 
-def plan(stream: Stream, options: argparse.Namespace, output: Output) -> int:
+def plan(stream: Stream, options: argparse.Namespace, output: CommandOutput) -> int:
     """Show what a run would read; store nothing.
 
     The answer lists the offsets of each partition, the findings that would halt the run, and how
@@ -92,7 +99,7 @@ def plan(stream: Stream, options: argparse.Namespace, output: Output) -> int:
     return ServiceAway.exit_code if is_transient else 0
 
 
-def run(options: argparse.Namespace, output: Output) -> int:
+def run(options: argparse.Namespace, output: CommandOutput) -> int:
     """Land what is new, in one run through all steps.
 
     The id of an earlier run replays its plan: the same offsets, and still one copy of each row.
@@ -161,7 +168,7 @@ def _failure(error: TidelineError, stream: Stream, run_id: str, request: RunRequ
     return build_run_failure(error, record)
 
 
-def rewind(stream: Stream, options: argparse.Namespace, output: Output) -> int:
+def rewind(stream: Stream, options: argparse.Namespace, output: CommandOutput) -> int:
     """Restore table and ledger to the state after a run.
 
     Every later run is undone. Run the same command again to finish an interrupted rewind.
@@ -190,14 +197,14 @@ def rewind(stream: Stream, options: argparse.Namespace, output: Output) -> int:
     return 0
 
 
-def maintain(stream: Stream, options: argparse.Namespace, output: Output) -> None:
+def maintain(stream: Stream, options: argparse.Namespace, output: CommandOutput) -> None:
     """Merge small files of the stream's tables, and delete files that no reader needs.
 
     No row changes. Old rows of the quarantine table are removed if the stream file says so.
     """
     # Imported here: other commands need none.
     from tideline.operations.erasing import finish_erasures
-    from tideline.operations.maintenance import maintain_stream
+    from tideline.operations.maintaining import maintain_stream
 
     request = RunRequest(by=os_user())
     doing = working(f"reading and merging files of {stream.stream}'s tables")
@@ -232,7 +239,7 @@ def _text(count: FileCount | RowCount) -> str:
     return f"{number:,} ({size_text(count.bytes)})"
 
 
-def move(stream: Stream, options: argparse.Namespace, output: Output) -> None:
+def move(stream: Stream, options: argparse.Namespace, output: CommandOutput) -> None:
     """Move the ledger, or finish an interrupted move; say what to change in the stream file."""
     target = _location(stream, options.to, options.at)
     connection = _connection(stream, options.connection)

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from tideline.contract.shapes import (
+from tideline.contract.parts import (
     CoordinateTuple,
     CurrentAudit,
     DecodedRange,
@@ -25,7 +25,7 @@ from tideline.contract.shapes import (
     Shape,
     TypedAudit,
 )
-from tideline.model.erasing import ErasedFrom, StillInKafka
+from tideline.model.erasures import ErasedFrom, StillInKafka
 from tideline.model.maintenance import TableUpkeep
 from tideline.model.offsets import CoordinateRange, PlannedRange
 from tideline.model.places import Coverage

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from tideline.contract import answers, shapes
+from tideline.contract import answers, parts
 from tideline.errors import TidelineError
 from tideline.model.current import Folding, FoldRecord
 from tideline.model.decoding import DecodeRecord
@@ -21,27 +21,27 @@ from tideline.model.offsets import PlannedRange
 from tideline.model.run import Lost, Rewind, RunRecord
 
 if TYPE_CHECKING:  # each task loads this module, and none of these on its account
-    from tideline.folding.checking import CurrentCheck
+    from tideline.folding.current_checking import CurrentCheck
     from tideline.folding.explaining import ExplainedKey
     from tideline.ledger.move import Move
     from tideline.ledger.state import LedgerState
     from tideline.model.decoding import DecodedAgain, Redriven
-    from tideline.model.erasing import Erasing, Erasure
+    from tideline.model.erasures import Erasing, Erasure
     from tideline.model.status import DryRun
     from tideline.operations.erasing import ErasePlan
     from tideline.rules.audit import Audit
 
-AnyIncident = TypeVar("AnyIncident", bound=shapes.Incident)
+AnyIncident = TypeVar("AnyIncident", bound=parts.Incident)
 
 
-def build_incident(incident: Incident) -> shapes.Incident:
+def build_incident(incident: Incident) -> parts.Incident:
     """An incident and the decision about it."""
-    return _incident(shapes.Incident, incident)
+    return _incident(parts.Incident, incident)
 
 
 def build_incident_details(
     incident: Incident, affected: Sequence[tuple[int, RunRecord]]
-) -> shapes.IncidentDetails:
+) -> parts.IncidentDetails:
     """An incident and what it touches in the table.
 
     Args:
@@ -50,7 +50,7 @@ def build_incident_details(
     """
     ranges = [planned for rows in incident.plans for planned in rows.ranges]
     return _incident(
-        shapes.IncidentDetails,
+        parts.IncidentDetails,
         incident,
         unverified=[(planned.topic, *planned.coordinates) for planned in ranges],
         affected_versions=[version for version, _ in affected],
@@ -73,27 +73,27 @@ def _incident(shape: type[AnyIncident], incident: Incident, **facts: Any) -> Any
     )
 
 
-def build_range(planned: PlannedRange, rows: int | None = None) -> shapes.RangeWithRows:
+def build_range(planned: PlannedRange, rows: int | None = None) -> parts.RangeWithRows:
     """A planned range; `rows` is None until they are verified."""
-    return shapes.RangeWithRows(planned.topic, *planned.coordinates, rows)
+    return parts.RangeWithRows(planned.topic, *planned.coordinates, rows)
 
 
-def build_positions(head: Head) -> list[shapes.Position]:
+def build_positions(head: Head) -> list[parts.Position]:
     """The head's positions, also those of topics that are set aside."""
-    return [shapes.Position.of(p, followed=p.topic not in head.set_aside) for p in head.positions]
+    return [parts.Position.of(p, followed=p.topic not in head.set_aside) for p in head.positions]
 
 
-def build_headroom(known: Iterable[Headroom]) -> list[shapes.Headroom]:
+def build_headroom(known: Iterable[Headroom]) -> list[parts.Headroom]:
     """Times until retention reaches next offsets, counted from now."""
     now = datetime.now(UTC)
-    return [shapes.Headroom.of(h, seconds_left=h.seconds_left(now)) for h in known]
+    return [parts.Headroom.of(h, seconds_left=h.seconds_left(now)) for h in known]
 
 
-def build_summary(record: RunRecord) -> shapes.RunSummary:
+def build_summary(record: RunRecord) -> parts.RunSummary:
     """A run in a few numbers, with the ranges of its plan."""
     planned = record.plan.ranges if record.plan is not None else None
     is_own = record.finishes is None
-    return shapes.RunSummary.of(
+    return parts.RunSummary.of(
         record,
         record.request,
         plan_id=_plan_id(record),
@@ -104,9 +104,9 @@ def build_summary(record: RunRecord) -> shapes.RunSummary:
     )
 
 
-def build_rewind(rewind: Rewind) -> shapes.Rewind:
+def build_rewind(rewind: Rewind) -> parts.Rewind:
     """A rewind; rows that Kafka can still give back are not among the lost ones."""
-    return shapes.Rewind.of(
+    return parts.Rewind.of(
         rewind,
         removed_rows=rewind.rows,
         table_version=rewind.removed_in_version,
@@ -114,9 +114,9 @@ def build_rewind(rewind: Rewind) -> shapes.Rewind:
     )
 
 
-def build_lost(lost: Lost) -> shapes.LostRows:
+def build_lost(lost: Lost) -> parts.LostRows:
     """Rows that Kafka can no longer give back."""
-    return shapes.LostRows(lost.planned.topic, *lost.planned.coordinates, lost.rows, lost.reason)
+    return parts.LostRows(lost.planned.topic, *lost.planned.coordinates, lost.rows, lost.reason)
 
 
 def build_failure(error: TidelineError) -> answers.Failure:
@@ -239,7 +239,7 @@ def build_decoded(run_id: str, record: DecodeRecord | None) -> answers.Decoded:
         classes=dict(record.classes),
         expectations=dict(record.failed),
         ranges=[
-            shapes.DecodedRange(r.range.topic, *r.range.coordinates, r.rows, r.typed, r.quarantined)
+            parts.DecodedRange(r.range.topic, *r.range.coordinates, r.rows, r.typed, r.quarantined)
             for r in record.ranges
         ],
     )

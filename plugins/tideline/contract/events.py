@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from tideline.contract.building import build_decoded, build_folded, build_rewind, build_run
-from tideline.contract.shapes import DecodedRange, RangeWithRows, Shape
+from tideline.contract.parts import DecodedRange, RangeWithRows, Shape
 from tideline.model.current import Folding, FoldRecord
 from tideline.model.decoding import DecodeRecord
 from tideline.model.request import Lane

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tideline.contract.shapes import Headroom, Incident, RunSummary, Shape
+from tideline.contract.parts import Headroom, Incident, RunSummary, Shape
 from tideline.model.status import BandKind, IsoTime, StreamStatus
 
 

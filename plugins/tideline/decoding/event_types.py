@@ -12,7 +12,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tideline.decoding import readers
-from tideline.decoding.readers import begin, begun, halt, note, registry_of, with_writers
+from tideline.decoding.readers import (
+    begin,
+    begun,
+    halt_unless_decided,
+    note,
+    registry_of,
+    with_writers,
+)
 from tideline.decoding.schemas.records import is_like, record_names
 from tideline.landing.context import RunContext, log
 from tideline.model.decoding import (
@@ -24,9 +31,9 @@ from tideline.model.decoding import (
     context_of,
 )
 from tideline.model.wording import first_few
-from tideline.registry.port import RegistryPort, SchemaUnreadable, SubjectVersion
 from tideline.registry.protobuf_files import compiled_protobuf
-from tideline.stream.decoding import Decode
+from tideline.registry.registry_port import RegistryPort, SchemaUnreadable, SubjectVersion
+from tideline.stream.decode_section import Decode
 from tideline.texts import told
 
 _LONGEST = 300
@@ -235,7 +242,7 @@ def _refuse(
         reasons += [f"the registry does not know the id {n}" for n in sorted(others.unknown)]
         reasons += unread
     if reasons:
-        halt(run, others, reasons)
+        halt_unless_decided(run, others, reasons)
 
 
 def _grown(

@@ -8,7 +8,7 @@ from tideline.errors import Halted
 from tideline.landing.context import RunContext
 from tideline.ledger.state import LedgerState
 from tideline.model.wording import first_few
-from tideline.rules.taking_over import landed_logs
+from tideline.rules.older_ledger import landed_logs
 
 
 def with_incarnations(run: RunContext, state: LedgerState) -> LedgerState:

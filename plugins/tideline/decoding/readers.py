@@ -12,11 +12,11 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from tideline.decoding.schemas.changes import Merged
 from tideline.decoding.schemas.envelope import in_row, of_row
 from tideline.decoding.schemas.json_schema import SCHEMALESS
 from tideline.decoding.schemas.merging import Protobuf, paths_of, reader_schema
-from tideline.decoding.tables import halted, is_settled
+from tideline.decoding.schemas.schema_changes import MergedSchemas
+from tideline.decoding.typed_tables import decoding_halted, is_settled
 from tideline.errors import BadInput
 from tideline.landing.context import RunContext, log
 from tideline.model.decoding import (
@@ -34,11 +34,11 @@ from tideline.model.decoding import (
     WriterSchema,
     context_of,
 )
-from tideline.model.incident import Finding, decided
+from tideline.model.incident import Finding, decided_incident
 from tideline.model.wording import first_few, said_by_system
-from tideline.registry.port import RegistryPort, SchemaUnreadable
 from tideline.registry.protobuf_files import compiled_protobuf, imported_files
-from tideline.stream.decoding import Decode, Part
+from tideline.registry.registry_port import RegistryPort, SchemaUnreadable
+from tideline.stream.decode_section import Decode, Part
 from tideline.texts import told
 
 _LONGEST_REASON = 300
@@ -371,9 +371,13 @@ def _with_ids(
                 writers.append(found)
     note(run, (w for w in writers if not _is_noted(w, noted.get(w.schema_id))))
     if may_halt and unknown and _decode(run).on_schema.unknown_id == "halt":
-        halt(run, part, [f"the registry does not know the id {n}" for n in sorted(unknown)])
+        halt_unless_decided(
+            run, part, [f"the registry does not know the id {n}" for n in sorted(unknown)]
+        )
     if may_halt and unreadable and _decode(run).on_schema.unknown_id == "halt":
-        halt(run, part, [f"schema {n}: {reason}" for n, reason in sorted(unreadable.items())])
+        halt_unless_decided(
+            run, part, [f"schema {n}: {reason}" for n, reason in sorted(unreadable.items())]
+        )
     known_now = replace(
         part,
         unknown=tuple(unknown),
@@ -480,7 +484,7 @@ def with_writers(
             " fields, or raise on_schema.most_new_fields, and decide retry)"
         )
     if halting and may_halt:
-        halt(run, part, halting)
+        halt_unless_decided(run, part, halting)
     unfit = {*part.unfit, *(c.schema_id for c in merged.misfits)}
     if is_wide:
         before, fitting = {w.schema_id for w in part.writers}, list[WriterSchema]()
@@ -508,7 +512,7 @@ def with_writers(
 
 def _read(
     decode: Decode, part: PartPlan, writers: Iterable[WriterSchema], others: Iterable[PartPlan]
-) -> tuple[Merged, bool]:
+) -> tuple[MergedSchemas, bool]:
     """The reader of all writers; and whether logical types are left as they are."""
     plain = not (decode.key if part.part == "key" else decode.value).logical_types
     is_protobuf = part.format == "protobuf"
@@ -532,7 +536,7 @@ _WIDE = re.compile(r"^\d+ (?=new fields at a time)")
 """How many is no part of a name: each new schema would be asked about anew."""
 
 
-def halt(run: RunContext, part: PartPlan, reasons: Iterable[str]) -> None:
+def halt_unless_decided(run: RunContext, part: PartPlan, reasons: Iterable[str]) -> None:
     """Halt, unless a person has decided that records of all these schemas go into quarantine.
 
     Raises:
@@ -544,7 +548,7 @@ def halt(run: RunContext, part: PartPlan, reasons: Iterable[str]) -> None:
     if is_settled(run, "schema_changed", (), names):
         return
     # What is decided already is decided together with this: no run has carried it out.
-    before = decided(run.ledger.read().decoding.incidents, "schema_changed", "quarantine")
+    before = decided_incident(run.ledger.read().decoding.incidents, "schema_changed", "quarantine")
     known = () if before is None else before.finding.names
     beside = f"; beside what is decided: {'; '.join(known)}" if known else ""
     finding = Finding(
@@ -553,7 +557,7 @@ def halt(run: RunContext, part: PartPlan, reasons: Iterable[str]) -> None:
         actual=f"{whose}: {'; '.join(said)}{beside}",
         names=tuple(sorted(names | {*known})),
     )
-    raise halted(run, finding)
+    raise decoding_halted(run, finding)
 
 
 def note(run: RunContext, schemas: Iterable[WriterSchema]) -> None:

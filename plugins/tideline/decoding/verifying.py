@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import chain
 
-from tideline.decoding.rules import closed, joined, reconciled, rows_within
-from tideline.decoding.tables import RAW_IS_GONE, decoded_here
+from tideline.decoding.decode_rules import as_one_table, closed, reconciled, rows_within
+from tideline.decoding.typed_tables import RAW_IS_GONE, decoded_here
 from tideline.errors import BadInput, ServiceAway, StreamBusy, VerificationFailed
 from tideline.failpoints import reach
 from tideline.landing.context import RunContext, log, now
@@ -19,9 +19,9 @@ from tideline.model.places import Places
 from tideline.model.plan import LandedRange, places_of
 from tideline.model.wording import first_few, how_many
 from tideline.rules.audit import TypedAudit, audit_typed, without_row
-from tideline.rules.maintenance import still_expired
-from tideline.table.port import TablePort
+from tideline.rules.upkeep import still_expired
 from tideline.table.scans import valueless
+from tideline.table.table_port import TablePort
 
 _TRIES = 5
 
@@ -147,7 +147,9 @@ def close_decoding(run: RunContext, record: DecodeRecord) -> DecodeRecord:
             typed[name], newest = _landed(table, plan.tables.get(name, name), wanted)
             token = max(token, newest.token or 0)
     held = rows_by_log(run.typed.quarantine, other.version)
-    ranges, wrong = reconciled(plan, raw, joined(typed.values()), quarantined, record.tombstones)
+    ranges, wrong = reconciled(
+        plan, raw, as_one_table(typed.values()), quarantined, record.tombstones
+    )
     if wrong:
         raise VerificationFailed(
             f"plan {plan.plan_id} of run {plan.run_id} is not decoded as it should be:"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tideline.errors import BadInput
-from tideline.kafka.settings import kafka_settings
+from tideline.kafka.kafka_settings import kafka_settings
 from tideline.landing.context import now
 from tideline.model.fleet import TopicList, seen_again
 from tideline.model.wording import first_few, how_many
@@ -23,7 +23,7 @@ from tideline.stream.contents import (
     with_topics,
 )
 from tideline.stream.files import names_taken_beside, read_file, refused_fleets_beside
-from tideline.stream.fleet import SAMPLES, Fleet
+from tideline.stream.fleet_file import SAMPLES, Fleet
 from tideline.wiring import find_store, names_beside, open_ledger
 
 
@@ -61,7 +61,6 @@ def discover(file: str | Path, *, is_list_new: bool = False) -> Discovery | None
         What has changed; None for a fleet that names its topics.
 
     Raises:
-        StreamFileError: The file is refused.
         BadInput: It is no fleet's; more topics match than it allows, or the list was lost: nothing
             is kept then; or the list cannot be written.
     """
@@ -137,7 +136,7 @@ def _named_beside(contents: FleetContents) -> Iterator[str]:
 def _found(fleet: Fleet, pattern: str, connection: str) -> dict[str, str]:
     """Id of each topic that is there and meant."""
     # Imported here: other commands need no client.
-    from tideline.kafka.client import KafkaCluster
+    from tideline.kafka.kafka_cluster import KafkaCluster
 
     settings = kafka_settings(connection)
     with KafkaCluster(settings) as cluster:

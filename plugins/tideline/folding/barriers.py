@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tideline.model.current import Barrier, FoldPlan, Refusal
+from tideline.model.current import Barrier, FoldPlan, FoldRefusal
 from tideline.model.offsets import partition_counts
 
 
-def unplaced(plan: FoldPlan, topic_ids: Sequence[str]) -> tuple[Refusal, ...]:
+def unplaced(plan: FoldPlan, topic_ids: Sequence[str]) -> tuple[FoldRefusal, ...]:
     """Why truncates of these topic ids end nothing for certain; nothing if they do.
 
     By offsets one says which changes of its own partition it ends, and none of another one's.
@@ -21,7 +21,7 @@ def unplaced(plan: FoldPlan, topic_ids: Sequence[str]) -> tuple[Refusal, ...]:
     counts = [max(known.get(i, 1), covered.get(i, 1)) for i in sorted(topic_ids)]
     least = 1 if plan.order == "sequence" else 2  # by a declared order none has a place
     return tuple(
-        Refusal("truncated", f"all rows went (op t), in a topic of {n} partition{'s'[: n - 1]}")
+        FoldRefusal("truncated", f"all rows went (op t), in a topic of {n} partition{'s'[: n - 1]}")
         for n in counts
         if n >= least
     )

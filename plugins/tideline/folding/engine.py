@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tideline.errors import ServiceAway
 from tideline.model.fold_job import FoldJob, FoldResult
-from tideline.table.port import Stores
+from tideline.table.table_port import Stores
 from tideline.texts import told
 
 

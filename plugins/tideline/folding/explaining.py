@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from tideline.errors import BadInput
-from tideline.folding.planning import plan_look
-from tideline.folding.tables import table_of
+from tideline.folding.current_tables import table_of
+from tideline.folding.fold_planning import plan_look
 from tideline.landing.context import RunContext
 from tideline.model.current import (
     COORDINATES,

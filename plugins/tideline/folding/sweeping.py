@@ -16,11 +16,11 @@ from datetime import UTC, datetime, timedelta
 
 from tideline.decoding.verifying import let_go, refuse_lacking
 from tideline.errors import BadInput, ServiceAway
-from tideline.folding.execution import execute
-from tideline.folding.planning import plan_fold, plan_look
-from tideline.folding.rules import due, newest_logs
-from tideline.folding.steps import verify_current
-from tideline.folding.tables import refuse_taken, table_of
+from tideline.folding.current_tables import refuse_taken, table_of
+from tideline.folding.fold_execution import execute_fold
+from tideline.folding.fold_planning import plan_fold, plan_look
+from tideline.folding.fold_rules import due_changes, newest_logs
+from tideline.folding.fold_steps import verify_current
 from tideline.landing.context import RunContext
 from tideline.model.current import Floor, FoldRecord
 from tideline.model.offsets import (
@@ -99,7 +99,7 @@ def find_ghosts(run: RunContext) -> Ghosts:
             " change below the snapshot may be newer than the snapshot. Next: give current.table"
             " another address, and a fold builds that table from the topic's records"
         )
-    if due(state.decoding, state.folding, "").is_anything:
+    if due_changes(state.decoding, state.folding, "").is_anything:
         raise BadInput(
             f"stream {name}: some changes are not folded yet: run tideline fold FILE first"
         )
@@ -154,7 +154,7 @@ def sweep(run: RunContext, rows: int) -> tuple[Ghosts, FoldRecord | None]:
             return ghosts, None
         plan = plan_fold(run, run.ledger.read(), None, 0.0, sweep=ghosts.floors)
         assert plan is not None
-        execute(run, plan)
+        execute_fold(run, plan)
     return ghosts, verify_current(run)
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tideline.errors import BadInput
-from tideline.folding.planning import plan_look
-from tideline.folding.tables import refuse_taken
+from tideline.folding.current_tables import refuse_taken
+from tideline.folding.fold_planning import plan_look
 from tideline.landing.context import RunContext
 from tideline.model.current import (
     BUCKET,

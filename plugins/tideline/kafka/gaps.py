@@ -19,7 +19,7 @@ from tideline.model.offsets import Intervals, OffsetRange, intersect, subtract
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class BatchHeader:
     """The header of one record batch (KIP-98).
 
     Args:
@@ -67,11 +67,11 @@ class FetchedBatches:
 
     fetch_offset: int
     end_offset: int
-    batches: tuple[Batch, ...]
+    batches: tuple[BatchHeader, ...]
     aborted: tuple[AbortedTransaction, ...] = ()
 
 
-def explain(missing: Iterable[OffsetRange], fetched: FetchedBatches) -> tuple[Gap, ...]:
+def explain_gaps(missing: Iterable[OffsetRange], fetched: FetchedBatches) -> tuple[Gap, ...]:
     """The reason for every missing offset inside the fetched batches.
 
     The list of aborted transactions of a Fetch response is complete for its own batches. So no
@@ -103,7 +103,7 @@ def explain(missing: Iterable[OffsetRange], fetched: FetchedBatches) -> tuple[Ga
     return merge_gaps(gaps)
 
 
-def _reason(batch: Batch, aborting: set[int]) -> GapReason:
+def _reason(batch: BatchHeader, aborting: set[int]) -> GapReason:
     if batch.is_control:
         return "marker"
     if batch.is_transactional and batch.producer_id in aborting:

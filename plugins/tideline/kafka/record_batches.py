@@ -16,7 +16,7 @@ from kafka import errors as kafka_errors
 from kafka.protocol.consumer.fetch import FetchRequest
 from kafka.record.memory_records import MemoryRecords
 
-from tideline.kafka.gaps import AbortedTransaction, Batch, FetchedBatches, explain
+from tideline.kafka.gaps import AbortedTransaction, BatchHeader, FetchedBatches, explain_gaps
 from tideline.model.observation import Gap, merge_gaps
 from tideline.model.offsets import Intervals, OffsetRange, TopicPartition, intersect, subtract
 
@@ -80,7 +80,7 @@ class BatchReader:
                 continue
             end = batches[-1].last_offset + 1 if batches else left[-1].end_offset
             fetched = FetchedBatches(position, end, batches, _aborted(answer))
-            gaps += explain(left, fetched)
+            gaps += explain_gaps(left, fetched)
             empty_answers = 0
             left = subtract(left, [OffsetRange(position, end)])
             # Gaps close to each other are read in large steps, distant ones in small steps.
@@ -164,18 +164,18 @@ class BatchReader:
         }
 
 
-def parse_batches(records: Any) -> tuple[Batch, ...]:
+def parse_batches(records: Any) -> tuple[BatchHeader, ...]:
     """The headers of the whole batches in a Fetch response; a partial one at the end is dropped."""
     if not records:
         return ()
     return tuple(_batch(b) for b in MemoryRecords(records) if b.magic == _MAGIC)
 
 
-def _batch(parsed: Any) -> Batch:
+def _batch(parsed: Any) -> BatchHeader:
     is_abort_marker = False
     if parsed.is_control_batch:
         is_abort_marker = any(getattr(record, "abort", False) for record in parsed)
-    return Batch(
+    return BatchHeader(
         base_offset=parsed.base_offset,
         last_offset=parsed.last_offset,
         records=parsed.records_count,
@@ -198,7 +198,7 @@ def _check(partition: TopicPartition, answer: Any) -> None:
         raise kafka_errors.for_code(answer.error_code)(str(partition))
 
 
-def _time(batches: Iterable[Batch], offset: int) -> datetime | None:
+def _time(batches: Iterable[BatchHeader], offset: int) -> datetime | None:
     """The time of the first record in the batch that holds the offset: a lower bound."""
     for batch in batches:
         if batch.last_offset >= offset:

@@ -22,8 +22,8 @@ from kafka import errors as kafka_errors
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from tideline.errors import ConnectionMissing
-from tideline.kafka.refusals import Refusal
-from tideline.kafka.settings import ENDPOINT, TOKEN_SECONDS, KafkaSettings
+from tideline.kafka.broker_refusals import BrokerRefusal
+from tideline.kafka.kafka_settings import ENDPOINT, TOKEN_SECONDS, KafkaSettings
 
 _LONGEST_ANSWER = 1 << 20
 _UNSAID_LIFETIME_SECONDS = 60
@@ -38,7 +38,7 @@ class TokenRefused(kafka_errors.KafkaError):  # type: ignore[misc]
         refusal: Why.
     """
 
-    def __init__(self, refusal: Refusal) -> None:
+    def __init__(self, refusal: BrokerRefusal) -> None:
         super().__init__(refusal.text)
         self.refusal = refusal
 
@@ -141,7 +141,7 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]
 
     def _refused(self, text: str, cause: Any = "authentication") -> TokenRefused:
         said = self._settings.without_secrets(f"{self._name}: {text}")
-        return TokenRefused(Refusal(cause, said))
+        return TokenRefused(BrokerRefusal(cause, said))
 
     def _away(self, text: str) -> TokenEndpointAway:
         return TokenEndpointAway(self._settings.without_secrets(f"{self._name}: {text}"))

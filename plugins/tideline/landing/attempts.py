@@ -20,7 +20,7 @@ from tideline.errors import (
     reported_error,
 )
 from tideline.landing.context import RunContext
-from tideline.landing.incidents import open_and_halt
+from tideline.landing.halting import open_and_halt
 from tideline.landing.proof import foreign_changes
 from tideline.launch.runtime import PrivateFolder
 from tideline.ledger.state import LedgerState
@@ -34,8 +34,8 @@ from tideline.model.spark_job import (
     SparkResult,
 )
 from tideline.model.wording import first_few
-from tideline.table.port import TablePort
 from tideline.table.schema import TableChange, app_id
+from tideline.table.table_port import TablePort
 
 Answer = TypeVar("Answer", SparkResult, DecodeResult)
 
@@ -132,7 +132,7 @@ def discard(change: TableChange, *tables: TablePort) -> None:
             table.discard(change)
 
 
-def read_job(
+def ingest_job(
     run: RunContext,
     attempt: Attempt,
     change: TableChange,

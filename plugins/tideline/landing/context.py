@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 
-from tideline.catalog.port import CatalogPort
+from tideline.catalog.catalog_port import CatalogPort
 from tideline.errors import Halted, RequestConflict, ResetDetected
-from tideline.kafka.port import KafkaPort
+from tideline.kafka.kafka_port import KafkaPort
 from tideline.launch.job import SparkPort
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.state import LedgerState
@@ -22,10 +22,10 @@ from tideline.model.maintenance import TableRole
 from tideline.model.plan import BatchPlan
 from tideline.model.request import RunRequest
 from tideline.model.run import RunRecord
-from tideline.registry.port import RegistryPort
+from tideline.registry.registry_port import RegistryPort
 from tideline.rules.foreign_changes import table_findings
 from tideline.stream.stream import Stream
-from tideline.table.port import MaintainedTablePort, TablePort
+from tideline.table.table_port import MaintainedTablePort, TablePort
 
 log = logging.getLogger("tideline")
 

@@ -11,13 +11,13 @@ from dataclasses import replace
 from threading import Thread
 from time import monotonic
 
-from tideline.catalog.port import CatalogPort, SchemaMissing, said_by_client
+from tideline.catalog.catalog_port import CatalogPort, SchemaMissing, said_by_client
 from tideline.errors import TidelineError
 from tideline.landing.context import RunContext, log, now
 from tideline.model.catalog import CatalogFinding, NamedTable, TableName
 from tideline.model.maintenance import TableRole
-from tideline.rules.catalog import due, judged, remembered
-from tideline.stream.settings import Catalog
+from tideline.rules.catalog_names import due_names, judged, remembered
+from tideline.stream.sections import Catalog
 from tideline.stream.stream import tables_of
 from tideline.texts import told
 
@@ -52,7 +52,7 @@ def _name_tables(
     wanted = {role: (section.name_of(role), uri) for role, uri in places.items()}
     known = run.ledger.read().head.names
     there = {*verified, *(table.role for table in known)}
-    asked = due(known, {r: facts for r, facts in wanted.items() if r in there}, now())
+    asked = due_names(known, {r: facts for r, facts in wanted.items() if r in there}, now())
     if not asked:
         return
     stream, facts = run.stream.stream, {role: wanted[role] for role in asked}

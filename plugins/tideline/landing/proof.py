@@ -12,7 +12,7 @@ from tideline.errors import Halted, ServiceAway
 from tideline.landing.context import RunContext, log
 from tideline.landing.observing import Item, observe_until_stable
 from tideline.ledger.state import LedgerState
-from tideline.model.erasing import Erasing
+from tideline.model.erasures import Erasing
 from tideline.model.head import Head
 from tideline.model.incident import Finding, Incident, incident_key
 from tideline.model.observation import Observation, TableObservation
@@ -44,15 +44,15 @@ from tideline.rules.replay import (
 from tideline.rules.reset_detection import find_resets_after_read
 from tideline.rules.verification import (
     assign,
+    compare_ranges,
     gap_findings,
     missing_offsets,
     unexplained_by,
-    verify_ranges,
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class CountedRanges:
     """Planned ranges held against the table.
 
     Args:
@@ -68,7 +68,7 @@ class Counted:
     evidence: tuple[PartitionEvidence, ...] = ()
 
 
-def find_commit(run: RunContext, record: RunRecord, head: Head) -> TableCommit | None:
+def find_plan_commit(run: RunContext, record: RunRecord, head: Head) -> TableCommit | None:
     """The newest commit that carries the plan's id.
 
     Commits before the plan, or before its known commit, are not read; unless the table is another
@@ -186,14 +186,14 @@ def known_token(run: RunContext, state: LedgerState, table: TableObservation) ->
     return known if (table.token or 0) <= known else run.ledger.read().control.token
 
 
-def count_rows(
+def count_plan_rows(
     run: RunContext,
     record: RunRecord,
     ranges: Iterable[PlannedRange],
     head: Head,
     erasing: Erasing,
     at: int | None = None,
-) -> Counted:
+) -> CountedRanges:
     """Rows and gaps of a run's landed ranges, in the table's newest version.
 
     What counts is what is there now: rows of the plan's own commit may have been removed since, and
@@ -219,7 +219,7 @@ def count_rows(
     if run.stream.gaps == "explain":
         missing = missing_offsets(wanted, landed) - head.accepted_loss - erasing.erased
         _examine(run, record, wanted, unexplained_by(missing, known), known)
-    good, bad = verify_ranges(
+    good, bad = compare_ranges(
         wanted,
         landed,
         gaps=run.stream.gaps,
@@ -227,12 +227,12 @@ def count_rows(
         accepted_loss=head.accepted_loss,
         erased=erasing.erased,
     )
-    return Counted(version, good, bad, stored_evidence(known))
+    return CountedRanges(version, good, bad, stored_evidence(known))
 
 
 def check_log(
-    run: RunContext, record: RunRecord, commit: TableCommit, counted: Counted
-) -> tuple[tuple[Finding, ...], Counted]:
+    run: RunContext, record: RunRecord, commit: TableCommit, counted: CountedRanges
+) -> tuple[tuple[Finding, ...], CountedRanges]:
     """What keeps a counted plan from being verified: the log changed, or offsets are missing (R7).
 
     The log is asked last: what Spark and the evidence saw belongs to the plan's incarnation only
@@ -280,7 +280,7 @@ def verified_after_all(
         return None
     plan = record.plan
     assert plan is not None
-    counted = count_rows(run, record, plan.ranges, state.head, state.erasing)
+    counted = count_plan_rows(run, record, plan.ranges, state.head, state.erasing)
     findings, _ = check_log(run, record, commit, counted)
     return None if findings or counted.mismatches else counted.verified
 

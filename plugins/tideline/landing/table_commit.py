@@ -23,7 +23,7 @@ from tideline.failpoints import reach
 from tideline.landing.attempts import begin_attempt
 from tideline.landing.closing import can_be_given_up, give_up_backfill
 from tideline.landing.context import RunContext, log
-from tideline.landing.incidents import open_and_halt
+from tideline.landing.halting import open_and_halt
 from tideline.landing.proof import foreign_changes, obstacles_to, rows_to_keep
 from tideline.ledger.state import LedgerState
 from tideline.model.head import KnownCommit
@@ -35,8 +35,8 @@ from tideline.model.plan import BatchPlan, LandedRange, WrittenRows
 from tideline.model.run import RunRecord, TableCommit
 from tideline.model.wording import how_many
 from tideline.rules.replay import shorter_than_landed, unread, what_stays
-from tideline.table.port import TablePort
 from tideline.table.schema import TableChange, fence_id
+from tideline.table.table_port import TablePort
 
 _TRIES = 10
 """How many times another program may commit between a look at the table and our commit."""

@@ -29,7 +29,7 @@ from pyarrow.fs import PyFileSystem
 from tideline.delta_io import discard_folder
 from tideline.documents import dump
 from tideline.errors import ServiceAway
-from tideline.kafka.settings import NO_SECRETS
+from tideline.kafka.kafka_settings import NO_SECRETS
 from tideline.launch.jars import ahead_of_spark
 from tideline.launch.job import read_job
 from tideline.launch.programs import SECRETS
@@ -43,7 +43,7 @@ from tideline.launch.submit import (
 )
 from tideline.launch.target import SPARK_SUBMIT, private_file
 from tideline.model.spark_job import DecodeJob, SparkJob
-from tideline.store.refusals import plain_text
+from tideline.store.store_refusals import plain_text
 
 _JOB, _RESULT = "_job.json", "_result.json"
 

@@ -15,7 +15,7 @@ from tideline.launch.jvm import is_local, is_plain
 from tideline.launch.local_driver import LocalDriver, planned_work
 from tideline.launch.submit import SparkSubmit, Submission, job_submission, site_properties
 from tideline.launch.target import Target, connect_url, target_of
-from tideline.store.settings import StoreSettings
+from tideline.store.store_settings import StoreSettings
 from tideline.stream.landing import Spark
 
 if TYPE_CHECKING:  # most runs have nobody who watches

@@ -39,7 +39,7 @@ from tideline.launch import runtime
 from tideline.launch.java import find_java
 from tideline.launch.jvm import base_command, files_digest
 from tideline.launch.programs import decisive, jobs_folder, source_digest, spark_variables
-from tideline.store.settings import StoreSettings
+from tideline.store.store_settings import StoreSettings
 
 if TYPE_CHECKING:  # most runs have nobody who watches
     from tideline.launch.progress import ProgressLine
@@ -91,7 +91,7 @@ class LocalDriver:
             variables = _environment(self._store)
             address = folder / f"{self._name(variables, keep_seconds)}.socket"
             if not keep_seconds:
-                after.callback(runtime.remove, address)
+                after.callback(runtime.remove_driver_files, address)
             elif shared:
                 make_room(address)
             start = partial(self._start, address, variables)
@@ -353,7 +353,7 @@ def _listening(address: Path) -> Iterator[socket.socket]:
             listener.listen(64)
             yield listener
         except BaseException:
-            runtime.remove(address)
+            runtime.remove_driver_files(address)
             raise
 
 
@@ -375,4 +375,4 @@ def _give_up(address: Path, found: tuple[int, int] | None) -> None:
     """Let the next run start another driver; this one ends once nobody finds it any more."""
     with runtime.locked(address.parent):
         if runtime.identity(address) == found:  # nobody has started another one meanwhile
-            runtime.remove(address)
+            runtime.remove_driver_files(address)

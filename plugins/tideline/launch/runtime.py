@@ -185,7 +185,7 @@ def identity(address: Path) -> tuple[int, int] | None:
     return found.st_ino, found.st_mtime_ns
 
 
-def remove(address: Path) -> None:
+def remove_driver_files(address: Path) -> None:
     """Remove a driver's socket and log; nobody finds it any more."""
     for file in (address, address.with_suffix(".log")):
         with suppress(OSError):

@@ -42,7 +42,7 @@ from tideline.launch.runtime import (
 from tideline.launch.target import SPARK_SUBMIT, Target
 from tideline.model.spark_job import SparkJob
 from tideline.store.google import with_key_file
-from tideline.store.settings import StoreSettings
+from tideline.store.store_settings import StoreSettings
 
 log = logging.getLogger("tideline")
 

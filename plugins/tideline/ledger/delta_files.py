@@ -35,8 +35,8 @@ from tideline.delta_io import (
 )
 from tideline.delta_log import STORE_ERRORS, DeltaLog
 from tideline.errors import ServiceAway, TidelineError
-from tideline.ledger.port import HistoryEntry
-from tideline.store.refusals import plain_text, refusal
+from tideline.ledger.ledger_port import HistoryEntry
+from tideline.store.store_refusals import plain_text, refusal
 
 _COLUMNS = pa.schema(
     [

@@ -29,7 +29,7 @@ from tideline.delta_log import COMMIT_ID, FRESH_SECONDS, STORE_ERRORS, CommitTak
 from tideline.errors import CommitConflict, UnreadableDocument
 from tideline.ledger.delta_files import SCHEMA, LedgerFiles
 from tideline.store.probe import refuse_web_pages
-from tideline.store.settings import ROLE
+from tideline.store.store_settings import ROLE
 
 log = logging.getLogger("tideline")
 _KEEP_HOURS = 24

@@ -45,7 +45,7 @@ from tideline.ledger.delta_files import (
     segment_key,
 )
 from tideline.ledger.delta_logs import LedgerLogs, LogFile, View
-from tideline.ledger.port import HistoryEntry, Snapshot
+from tideline.ledger.ledger_port import HistoryEntry, Snapshot
 from tideline.secrecy import told_without
 from tideline.store.probe import refuse_unconditional_puts
 

@@ -14,10 +14,10 @@ from typing import TypeVar
 
 from tideline.documents import dump, load
 from tideline.errors import SchemaChanged, StreamBusy
-from tideline.ledger.port import HistoryEntry, Kept, LedgerStore, Snapshot
+from tideline.ledger.ledger_port import HistoryEntry, Kept, LedgerStore, Snapshot
 from tideline.model.current import FoldRecord
 from tideline.model.decoding import DecodeRecord, WriterSchema, free_id
-from tideline.model.erasing import Erasure
+from tideline.model.erasures import Erasure
 from tideline.model.head import Head
 from tideline.model.incident import Incident
 from tideline.model.maintenance import ExpiredRows
@@ -53,7 +53,7 @@ KINDS = tuple(kept.name for kept in ENTRIES)
 _BY_TYPE = {kept.document: kept for kept in ENTRIES}
 
 
-def entry_of(value: object) -> HistoryEntry:
+def history_entry(value: object) -> HistoryEntry:
     """What a state has closed or noted, as it goes into the history."""
     kept = _BY_TYPE[type(value)]
     return HistoryEntry(kept.name, kept.named(value), dump(value))

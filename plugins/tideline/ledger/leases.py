@@ -35,7 +35,7 @@ def take(state: LedgerState, name: str, holder: str) -> LedgerState:
     Raises:
         StreamBusy: Somebody else holds it.
     """
-    refuse_others(state, holder, name)
+    refuse_held(state, holder, name)
     return extend(state, name, holder)
 
 
@@ -94,7 +94,7 @@ def refuse_lost(state: LedgerState, name: str, holder: str) -> None:
         )
 
 
-def refuse_others(state: LedgerState, holder: str, *names: str) -> None:
+def refuse_held(state: LedgerState, holder: str, *names: str) -> None:
     """Make sure that nobody else holds a lease.
 
     Args:
@@ -162,7 +162,7 @@ def refuse_during_rewind(state: LedgerState, holder: str) -> None:
     rewind = state.control.rewind
     if rewind is None:
         return
-    refuse_others(state, holder, "live", "writer")
+    refuse_held(state, holder, "live", "writer")
     raise Halted(
         f"stream {state.control.stream}: {rewind.rewind_id} to run {rewind.to_run} was begun"
         f" {rewind.begun_at:%Y-%m-%dT%H:%M:%S}Z by {rewind.by} and not finished; nothing else may"

@@ -16,9 +16,9 @@ from dataclasses import replace
 from tideline.errors import CommitConflict, LedgerElsewhere, ServiceAway, TidelineError
 from tideline.failpoints import reach
 from tideline.ledger import leases
-from tideline.ledger.history import LedgerHistory, entry_of
-from tideline.ledger.port import LedgerStore, Snapshot, retry_conflicts
-from tideline.ledger.snapshots import decode, encode, is_closed, with_head_kept
+from tideline.ledger.history import LedgerHistory, history_entry
+from tideline.ledger.ledger_port import LedgerStore, Snapshot, retry_conflicts
+from tideline.ledger.snapshots import decode_snapshot, encode, is_closed, with_head_kept
 from tideline.ledger.state import LedgerState
 from tideline.model.run import RunRecord
 from tideline.waits import waiting
@@ -121,7 +121,7 @@ class Ledger(LedgerHistory):
         # only what changed: the head of ten thousand partitions is large
         put = {k: v for k, v in documents.items() if base.documents.get(k) != v}
         closed = {r.run_id: r for r in after.runs.values() if is_closed(r)}
-        history += map(entry_of, (*closed.values(), *after.noted))
+        history += map(history_entry, (*closed.values(), *after.noted))
         drop = set(base.documents) - set(documents)
         self._known = None  # also where its answer is lost
         self._known = self.store.commit(base, put=put, drop=drop, history=history)
@@ -188,4 +188,4 @@ class Ledger(LedgerHistory):
                 ledger=self.store.location,
             )
         self._newest = snapshot.version
-        return decode(snapshot, self.store.location, self.stream)
+        return decode_snapshot(snapshot, self.store.location, self.stream)

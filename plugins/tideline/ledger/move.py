@@ -30,7 +30,7 @@ from tideline.failpoints import reach
 from tideline.ledger import leases
 from tideline.ledger.history import KINDS
 from tideline.ledger.ledger import Ledger
-from tideline.ledger.port import (
+from tideline.ledger.ledger_port import (
     CONTROL,
     MARKER,
     HistoryEntry,
@@ -142,7 +142,7 @@ class _Handover:
                 return
             control = document(Control, base, CONTROL, self.leaving.location)
             # a process that was stopped for long may have lost its leases
-            leases.refuse_others(LedgerState(base.version, control), holder)
+            leases.refuse_held(LedgerState(base.version, control), holder)
             try:
                 self._copy(base, control)
                 reach("move:copied")

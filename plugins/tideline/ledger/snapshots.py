@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from tideline.documents import dump, load
 from tideline.errors import BadInput, LedgerElsewhere, UnreadableDocument
-from tideline.ledger.port import (
+from tideline.ledger.ledger_port import (
     CONTROL,
     DECODING,
     ERASING,
@@ -26,7 +26,7 @@ from tideline.ledger.state import Control, LedgerState
 from tideline.model.addresses import RelocationMarker
 from tideline.model.current import Folding
 from tideline.model.decoding import Decoding
-from tideline.model.erasing import Erasing
+from tideline.model.erasures import Erasing
 from tideline.model.head import Head
 from tideline.model.run import RunRecord
 
@@ -50,7 +50,7 @@ _WHERE_USED: Mapping[str, type[Decoding] | type[Folding] | type[Erasing]] = {
 """Those that a stream has once it uses them; each is the state's field of that name."""
 
 
-def decode(snapshot: Snapshot, location: str, stream: str) -> LedgerState:
+def decode_snapshot(snapshot: Snapshot, location: str, stream: str) -> LedgerState:
     """The state that a snapshot's documents hold; that of an empty ledger where there are none.
 
     Args:

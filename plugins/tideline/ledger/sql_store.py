@@ -49,7 +49,7 @@ from sqlalchemy.exc import (
 from sqlalchemy.pool import NullPool
 
 from tideline.errors import BadInput, CommitConflict, ServiceAway, TidelineError
-from tideline.ledger.port import HistoryEntry, Snapshot
+from tideline.ledger.ledger_port import HistoryEntry, Snapshot
 from tideline.secrecy import told_without
 
 _BUSY_SECONDS = 30

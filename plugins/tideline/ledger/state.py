@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from tideline.errors import StreamBusy
 from tideline.model.current import Folding, FoldRecord, all_below
 from tideline.model.decoding import DecodePlan, DecodeRecord, Decoding, WriterSchema
-from tideline.model.erasing import Erasing, Erasure, ToldErasure
+from tideline.model.erasures import Erasing, Erasure, ToldErasure
 from tideline.model.head import Head, KnownCommit
 from tideline.model.incident import Decision, Finding, Incident, UnverifiedRows, incident_key
 from tideline.model.maintenance import ExpiredRows

@@ -307,7 +307,7 @@ def order_names(plan: FoldPlan) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class FoldRefusal:
     """Changes that have no place in the table.
 
     Args:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from tideline.model.current import Barrier, BucketState, FoldPlan, Refusal
+from tideline.model.current import Barrier, BucketState, FoldPlan, FoldRefusal
 from tideline.model.spark_job import Output, SparkResult
 
 
@@ -78,7 +78,7 @@ class FoldResult:
     touched: tuple[int, ...] = ()
     found: tuple[BucketState, ...] = ()
     left: tuple[BucketState, ...] = ()
-    refused: tuple[Refusal, ...] = ()
+    refused: tuple[FoldRefusal, ...] = ()
     needs_all: bool = False
     anew: tuple[int, ...] = ()
     barrier: Barrier | None = None

@@ -334,7 +334,9 @@ class Incident:
         return f"{self.incident_id}: {self.finding}"
 
 
-def decided(incidents: Iterable[Incident], kind: FindingClass, choice: str) -> Incident | None:
+def decided_incident(
+    incidents: Iterable[Incident], kind: FindingClass, choice: str
+) -> Incident | None:
     """The incident of that class about which that was decided; None if there is none."""
     return next((i for i in incidents if i.finding.kind == kind and i.has_chosen(choice)), None)
 

@@ -16,7 +16,7 @@ from tideline.model.observation import TableObservation
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class TableRefusal:
     """One thing that keeps Tideline from writing to a table.
 
     Args:
@@ -102,17 +102,17 @@ ELSEWHERE = "a file lies outside of the table"
 """How our own client of the log says so."""
 
 _UNREADABLE = {
-    "catalog-managed table": Refusal(
+    "catalog-managed table": TableRefusal(
         "catalogManaged",
         "the table is catalog-managed: its log alone does not say which rows it has",
         "give the stream a table that no catalog manages, and an external name for it there",
     ),
-    ELSEWHERE: Refusal(
+    ELSEWHERE: TableRefusal(
         "files of another table",
         "it is a shallow clone: its files are in another table's folder and go with that table",
         "give the stream a table of its own: a deep clone, or a copy by CREATE TABLE ... AS SELECT",
     ),
-    "table with empty schema": Refusal(
+    "table with empty schema": TableRefusal(
         "an empty schema",
         "somebody has made the table without a column, as a catalog does for a name",
         "drop it: the first run makes the table",
@@ -141,40 +141,40 @@ _COLUMNS = {
 }
 
 
-def refusals(table: TableObservation) -> Iterator[Refusal]:
+def table_refusals(table: TableObservation) -> Iterator[TableRefusal]:
     """Everything about a table that Tideline cannot write to, by name."""
     if table.unreadable is not None:
         known = (refusal for part, refusal in _UNREADABLE.items() if part in table.unreadable)
         remedy = "drop the feature that is named, restore the table, or give the stream a new one"
-        yield next(known, Refusal("a log that delta-rs cannot read", table.unreadable, remedy))
+        yield next(known, TableRefusal("a log that delta-rs cannot read", table.unreadable, remedy))
     for name in sorted(table.features, key=lambda n: n == "domainMetadata"):  # others need it
         if name not in _WITHOUT_EFFECT:
             remedy = f"{_drop(name)}, or give the stream a new table"
-            yield Refusal(name, *_FEATURES.get(name, ("Tideline does not know it", remedy)))
+            yield TableRefusal(name, *_FEATURES.get(name, ("Tideline does not know it", remedy)))
     for item in table.properties:
         yield from _of_property(item.name, item.value)
     for column in table.columns:
         why, remedy = _COLUMNS[column.change]
         label = f"column {column.column} ({column.change})"
-        yield Refusal(label, why, remedy.format(column=column.column))
+        yield TableRefusal(label, why, remedy.format(column=column.column))
 
 
-def _of_property(name: str, value: str) -> Iterator[Refusal]:
+def _of_property(name: str, value: str) -> Iterator[TableRefusal]:
     if name in _PROPERTIES:
         effective, why = _PROPERTIES[name]
         if value.lower() == effective:
-            yield Refusal(name, why, _unset(name))
+            yield TableRefusal(name, why, _unset(name))
     elif name == "delta.columnMapping.mode" and value.lower() != "none":
-        yield Refusal(
+        yield TableRefusal(
             "columnMapping",
             "files hold the columns under other names",
             f"in Spark: ALTER TABLE t SET TBLPROPERTIES ('{name}' = 'none')",
         )
     elif name == "delta.setTransactionRetentionDuration":
-        yield Refusal(name, "the table would forget which attempt wrote last", _unset(name))
+        yield TableRefusal(name, "the table would forget which attempt wrote last", _unset(name))
     elif name.startswith("delta.constraints."):
         constraint = name.removeprefix("delta.constraints.")
-        yield Refusal(
+        yield TableRefusal(
             f"CHECK constraint {constraint}",
             "each row would have to be checked",
             f"in Spark: ALTER TABLE t DROP CONSTRAINT {constraint}",

@@ -10,7 +10,7 @@ from tideline.ledger.ledger import Ledger
 from tideline.ledger.state import LedgerState
 from tideline.model.incident import Decision, Incident
 from tideline.model.wording import first_few, not_among, reason_problem, shown
-from tideline.rules.incidents import grouped
+from tideline.rules.incidents import decided_together
 
 _SHOWN = 20
 
@@ -62,7 +62,7 @@ def decide(
 def _meant(known: Incident, state: LedgerState, alike: int | None) -> Sequence[Incident]:
     if alike is None:
         return (known,)
-    found = next(group for group in grouped(state.open_incidents) if known in group)
+    found = next(group for group in decided_together(state.open_incidents) if known in group)
     if len(found) != alike:
         raise BadInput(
             f"--all: got {alike}; {len(found)} open incidents are like {known.incident_id}:"

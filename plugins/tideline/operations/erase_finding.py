@@ -26,7 +26,7 @@ from tideline.landing.context import RunContext, log
 from tideline.landing.observing import observe_topics
 from tideline.ledger.state import LedgerState
 from tideline.model.decoding import NO_CHANGE
-from tideline.model.erasing import (
+from tideline.model.erasures import (
     RAW_KEY,
     ErasedFrom,
     StillInKafka,
@@ -56,8 +56,8 @@ from tideline.operations.erase_history import (
     texts_of,
 )
 from tideline.operations.former_tables import Former
-from tideline.table.port import MaintainedTablePort, TablePort
 from tideline.table.scans import rows_at
+from tideline.table.table_port import MaintainedTablePort, TablePort
 from tideline.texts import read_regular
 
 KEYS = "TIDELINE_ERASE_KEYS"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from tideline.folding.tables import refuse_other_type
+from tideline.folding.current_tables import refuse_other_type
 from tideline.landing.context import RunContext
 from tideline.ledger.state import LedgerState
 from tideline.model.current import IS_DELETED

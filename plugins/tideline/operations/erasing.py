@@ -5,7 +5,7 @@
     done       the files of older versions are gone, and the log that told of them
 
 Each step looks what is still to do, so whoever comes next goes on from there, without the key: the
-ledger has coordinates, and keyed hashes with their secret (pseudonyms, `model.erasing`).
+ledger has coordinates, and keyed hashes with their secret (pseudonyms, `model.erasures`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from datetime import timedelta
 from itertools import count
 from typing import Any
 
-from tideline.decoding.tables import refuse_other_tables
+from tideline.decoding.typed_tables import refuse_other_tables
 from tideline.decoding.verifying import rows_by_log
 from tideline.documents import dump
 from tideline.errors import (
@@ -31,12 +31,12 @@ from tideline.errors import (
     VerificationFailed,
 )
 from tideline.failpoints import reach
-from tideline.folding.tables import note_standing, taken_by_others, told_by_last_fold
+from tideline.folding.current_tables import note_standing, taken_by_others, told_by_last_fold
 from tideline.landing.attempts import Attempt, begin_attempt
 from tideline.landing.context import RunContext, log, now
 from tideline.landing.table_commit import commit_checked, remove
 from tideline.ledger.state import LedgerState
-from tideline.model.erasing import ERASURE, MOST, Erasure, SealedErasure
+from tideline.model.erasures import ERASURE, MOST, Erasure, SealedErasure
 from tideline.model.maintenance import DERIVED, kind_of
 from tideline.model.offsets import (
     CoordinateRange,
@@ -54,12 +54,12 @@ from tideline.operations.erase_finding import (
 )
 from tideline.operations.erase_history import Histories, current_key
 from tideline.operations.former_tables import Former, open_former
-from tideline.operations.maintenance import Tables, Upkeep
-from tideline.operations.reading import audit_stream
+from tideline.operations.maintaining import Tables, Upkeep
+from tideline.operations.questions import audit_stream
 from tideline.pipeline.run_batch import decode_batch, fold_batch
 from tideline.stream.stream import tables_of
-from tideline.table.port import MaintainedTablePort
 from tideline.table.schema import TableChange, removal_id
+from tideline.table.table_port import MaintainedTablePort
 
 _FEW = 100
 """So many records are erased whatever share of a table they are."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from tideline.errors import TidelineError
 from tideline.landing.context import RunContext
-from tideline.model.erasing import untold_text
+from tideline.model.erasures import untold_text
 from tideline.model.maintenance import TableRole
 from tideline.model.observation import TableObservation
-from tideline.model.table_features import refusals
+from tideline.model.table_features import table_refusals
 from tideline.stream.stream import tables_of
-from tideline.table.port import MaintainedTablePort
+from tideline.table.table_port import MaintainedTablePort
 
 Former = tuple[tuple[TableRole, MaintainedTablePort], ...]
 
@@ -70,7 +70,7 @@ def open_former(run: RunContext) -> tuple[Former, tuple[str, ...]]:
 def _refused(run: RunContext, seen: TableObservation) -> str:
     if not seen.exists:
         return "nothing is there any more; if it was moved, it is not reached"
-    if wrong := seen.unreadable or "; ".join(r.why for r in refusals(seen)):
+    if wrong := seen.unreadable or "; ".join(r.why for r in table_refusals(seen)):
         return wrong
     if seen.ledger_id != run.ledger.read().control.ledger_id:
         return "the table there now is not this ledger's"

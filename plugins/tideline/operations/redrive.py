@@ -9,21 +9,21 @@ from functools import partial
 from itertools import chain
 from typing import get_args
 
-from tideline.decoding.execution import TypedAttempt, commit, decode, refuse_burying
-from tideline.decoding.rules import decoded_still, in_portions, of_decision, still_landed
-from tideline.decoding.steps import CATCH_UP, finish_open, new_plan
-from tideline.decoding.tables import check_tables, raw_table
+from tideline.decoding.decode_execution import TypedAttempt, commit, decode, refuse_burying
+from tideline.decoding.decode_rules import decoded_still, in_portions, of_decision, still_landed
+from tideline.decoding.decode_steps import CATCH_UP, finish_open, new_plan
+from tideline.decoding.typed_tables import check_tables, raw_table
 from tideline.decoding.verifying import close_decoding
 from tideline.errors import BadInput
 from tideline.landing.context import RunContext, log, now
-from tideline.landing.incidents import open_and_halt
+from tideline.landing.halting import open_and_halt
 from tideline.landing.proof import foreign_changes
 from tideline.ledger.state import LedgerState
 from tideline.model.decoding import AGAIN, DecodedAgain, DecodePlan, ErrorClass, Redriven
 from tideline.model.offsets import CoordinateRange
 from tideline.model.spark_job import DecodeResult
 from tideline.model.wording import how_many
-from tideline.rules.maintenance import still_expired
+from tideline.rules.upkeep import still_expired
 from tideline.table.scans import quarantined
 from tideline.table.scans import since as rows_since
 

@@ -15,7 +15,7 @@ from tideline.failpoints import reach
 from tideline.landing.attempts import begin_attempt
 from tideline.landing.closing import commit_group_offsets
 from tideline.landing.context import RunContext, log, now
-from tideline.landing.incidents import open_and_halt
+from tideline.landing.halting import open_and_halt
 from tideline.landing.proof import foreign_changes, obstacles_to
 from tideline.landing.table_commit import remove
 from tideline.ledger import leases
@@ -27,9 +27,9 @@ from tideline.model.run import Closing, Lost, Rewind
 from tideline.model.wording import first_few, how_many, reason_problem, shown
 from tideline.pipeline.decisions import take_decided_table
 from tideline.rules.replay import Obstacle
-from tideline.rules.rewind import (
+from tideline.rules.rewound import (
     amended_later,
-    layers,
+    observable_groups,
     rewound_head,
     trimmed_record,
     undone_incidents,
@@ -53,7 +53,7 @@ def with_losses(
     """
     rows, lost = 0, []
     for cluster_id, group in ranges.items():
-        for layer in layers(group):
+        for layer in observable_groups(group):
             landed = run.table.landed(layer, version)
             rows += sum(part.rows for part in landed.values())
             there = ClusterRanges(cluster_id, tuple(r for r in layer if r.identity in landed))
@@ -142,7 +142,7 @@ def _rewind(run: RunContext, asked: RewindRequest) -> Rewind | None:
     ledger = run.ledger
     with ledger.lease("live", rewinding=True), ledger.lease("writer", rewinding=True):
         state = ledger.read()
-        leases.refuse_others(state, ledger.holder)
+        leases.refuse_held(state, ledger.holder)
         if state.control.rewind is not None:
             log.warning("%s was left unfinished: going on with it", state.control.rewind.rewind_id)
             finished = _finish(run, state.control.rewind)
@@ -156,7 +156,7 @@ def _remove_typed(run: RunContext, rewind: Rewind) -> None:
     """Take what is undone out of the typed tables; if that is cut off, the next run does it."""
     if run.typed is not None:
         # Imported here: most streams have no typed tables.
-        from tideline.decoding.steps import decode_rows, verify_decoded
+        from tideline.decoding.decode_steps import decode_rows, verify_decoded
 
         undoing = replace(run, run_id=rewind.rewind_id)
         if decode_rows(undoing, only_removals=True) is not None:
@@ -233,7 +233,7 @@ def _target(run: RunContext, closings: list[Closing], to_run: str) -> Closing:
 
 def _record(run: RunContext, seen: LedgerState, rewind: Rewind) -> None:
     def begin(state: LedgerState) -> LedgerState:
-        leases.refuse_others(state, run.ledger.holder)
+        leases.refuse_held(state, run.ledger.holder)
         if state.head != seen.head or state.runs != seen.runs:
             raise StreamBusy("the ledger moved while the rewind was planned; nothing moved")
         return state.with_rewind_begun(rewind, run.ledger.holder)

@@ -12,7 +12,7 @@ from tideline.model.observation import Observation
 from tideline.model.status import Standing, StreamStatus
 from tideline.rules.positions import mark_followed
 from tideline.rules.standing import standings
-from tideline.rules.status import doubt, summarize
+from tideline.rules.stream_state import doubt, summarize
 from tideline.stream.landing import Kafka
 from tideline.stream.stream import Stream
 

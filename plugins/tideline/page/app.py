@@ -99,7 +99,7 @@ def _of_docs(name: str) -> Response:
 
 def openapi(app: FastAPI) -> dict[str, object]:
     """The API's description; paths begin with the prefix."""
-    from tideline.contract.schema import published  # few ask for it
+    from tideline.contract.output_schema import published  # few ask for it
 
     described = get_openapi(
         title="Tideline",

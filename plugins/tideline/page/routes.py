@@ -25,11 +25,11 @@ from tideline.ledger.ledger import Ledger
 from tideline.model.offsets import TopicPartition
 from tideline.model.run import RunRecord
 from tideline.model.status import Explanation
-from tideline.page import building
+from tideline.page import page_answers
 from tideline.page.bands import StreamView, lag_spread
 from tideline.page.pace import MOST_RUNS, build_pace
 from tideline.page.sources import PATIENCE_SECONDS, Sources, not_answered
-from tideline.rules.status import explain
+from tideline.rules.stream_state import explain_offset
 from tideline.table.scans import rows_at
 from tideline.wiring import open_tables
 
@@ -70,13 +70,13 @@ Sort = Annotated[
 def streams(request: Request, readable: Readable) -> page.StreamList:
     """All streams that the caller may read, at a glance."""
     sources = _sources(request)
-    return building.build_list(sources.views(sources.readable(readable)))
+    return page_answers.build_list(sources.views(sources.readable(readable)))
 
 
 @readers.get("")
 def one_stream(request: Request, stream: StreamName) -> page.StreamPage:
     """One stream: its state, its open incidents, and what can be done."""
-    return building.build_stream(_view(request, stream))
+    return page_answers.build_stream(_view(request, stream))
 
 
 @readers.get("/partitions")
@@ -90,7 +90,7 @@ def partitions(
 ) -> page.PartitionPage:
     """Some of a stream's partitions, with what became of their offsets."""
     view = _view(request, stream)
-    return building.build_partitions(view, sort=sort, first=first, count=count, topic=topic)
+    return page_answers.build_partitions(view, sort=sort, first=first, count=count, topic=topic)
 
 
 @readers.get("/runs")
@@ -108,7 +108,7 @@ async def runs(request: Request, stream: StreamName, count: Count = 50) -> page.
         ended.sort(key=lambda r: (r.updated_at, r.begun_at or r.updated_at), reverse=True)
         found = [*still_open, *ended]
         return page.RunPage(
-            runs=[building.build_run(file, r, state) for r in found[:count]],
+            runs=[page_answers.build_page_run(file, r, state) for r in found[:count]],
             more=len(found) > count,
         )
 
@@ -135,9 +135,9 @@ async def quarantine(request: Request, stream: StreamName) -> page.Quarantine:
 
     def held(_: Ledger) -> page.Quarantine:
         if typed.decode is None:
-            return building.build_quarantine(())
-        rows = rows_at(open_tables(typed)["quarantine"], None, building.QUARANTINED)
-        return building.build_quarantine(rows)
+            return page_answers.build_quarantine(())
+        rows = rows_at(open_tables(typed)["quarantine"], None, page_answers.QUARANTINED)
+        return page_answers.build_quarantine(rows)
 
     return await _from_history(request, stream, held, "quarantine", None)
 
@@ -168,7 +168,7 @@ async def record(
 
     def explained(ledger: Ledger) -> Explanation:
         state = ledger.read()
-        return explain(
+        return explain_offset(
             TopicPartition(topic, partition),
             offset,
             state.head,

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tideline.errors import BadInput, ServiceAway, TidelineError
-from tideline.kafka.settings import SHORT_PATIENCE, kafka_settings
+from tideline.kafka.kafka_settings import SHORT_PATIENCE, kafka_settings
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.state import LedgerState
 from tideline.model.head import Headroom
@@ -35,7 +35,7 @@ from tideline.stream.stream import Stream
 from tideline.wiring import open_ledger
 
 if TYPE_CHECKING:
-    from tideline.kafka.client import KafkaCluster
+    from tideline.kafka.kafka_cluster import KafkaCluster
 
 log = logging.getLogger("tideline")
 Answer = TypeVar("Answer")
@@ -199,7 +199,7 @@ class Sources:
     def _observe(self, connection: str) -> Observation:
         """All topics of all streams of a connection, in one request for each leader and kind."""
         # Imported here: the first look need not wait for it.
-        from tideline.kafka.client import KafkaCluster
+        from tideline.kafka.kafka_cluster import KafkaCluster
 
         topics: set[str] = set()
         states: dict[str, LedgerState] = {}

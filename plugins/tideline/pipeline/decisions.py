@@ -13,8 +13,13 @@ from tideline.errors import StreamBusy, VerificationFailed
 from tideline.failpoints import reach
 from tideline.landing.attempts import begin_attempt
 from tideline.landing.context import RunContext, log, now
-from tideline.landing.incidents import open_incidents, triage_incidents
-from tideline.landing.proof import changes_after_read, count_rows, find_commit, foreign_changes
+from tideline.landing.halting import open_incidents, triage_incidents
+from tideline.landing.proof import (
+    changes_after_read,
+    count_plan_rows,
+    find_plan_commit,
+    foreign_changes,
+)
 from tideline.landing.table_commit import remove
 from tideline.ledger.state import LedgerState
 from tideline.model.head import Head, KnownCommit
@@ -299,13 +304,13 @@ def decide_unverified_rows(
         plan = record.plan if record is not None else None
     if record is None or plan is None:
         return RowsDecided(head)
-    landed = find_commit(run, record, state.head)
+    landed = find_plan_commit(run, record, state.head)
     newest = run.table.observe().version
     if landed is None or newest is None:
         return RowsDecided(head)
     if incident.finding.kind not in VERIFIED_FIRST:
         return _without_unverified(run, state, head, plan, incident)
-    counted = count_rows(run, record, incident.unverified, head, state.erasing)
+    counted = count_plan_rows(run, record, incident.unverified, head, state.erasing)
     if incident.finding.kind == "unknown" and counted.mismatches:
         return _without_unverified(run, state, head, plan, incident)
     parts = sound_parts(counted.mismatches, head.coverage)

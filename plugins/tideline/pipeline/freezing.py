@@ -9,7 +9,7 @@ from dataclasses import replace
 from tideline.errors import StreamBusy, WindowUnavailable
 from tideline.failpoints import reach
 from tideline.landing.context import RunContext, log, now
-from tideline.landing.incidents import open_and_halt
+from tideline.landing.halting import open_and_halt
 from tideline.landing.observing import measure_headroom, measure_late_reads
 from tideline.ledger.state import LedgerState
 from tideline.model.head import Head, Headroom, reaches_text

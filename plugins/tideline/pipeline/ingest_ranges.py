@@ -18,16 +18,16 @@ from tideline.landing.attempts import (
     Attempt,
     begin_attempt,
     discarding,
+    ingest_job,
     lacked_memory,
-    read_job,
     submit,
 )
 from tideline.landing.closing import refuse_closed
 from tideline.landing.context import RunContext, log, now
-from tideline.landing.incidents import halt, open_and_halt, open_incidents, triage_incidents
+from tideline.landing.halting import halt, open_and_halt, open_incidents, triage_incidents
 from tideline.landing.proof import (
     changes_after_read,
-    find_commit,
+    find_plan_commit,
     foreign_changes,
     obstacles_to,
     proven_commit,
@@ -150,7 +150,7 @@ def _unreadable_rest(
     assert plan is not None
     if not record.is_open or not unverified_rows_stand(state.head, landed):
         return None
-    commit = find_commit(run, record, state.head)
+    commit = find_plan_commit(run, record, state.head)
     if commit is None or not obstacles_to(run, plan.on_cluster):
         return None
     log.warning("plan %s cannot be read again; its remaining rows are verified", plan.plan_id)
@@ -174,7 +174,7 @@ def _read_and_land(
     change = replace(attempt.change(plan.plan_id, plan.ranges), epochs=epochs)
     with discarding(change, run.table):
         by = table.partition_by
-        job = read_job(run, attempt, change, plan, by, met, in_one_task=in_one_task)
+        job = ingest_job(run, attempt, change, plan, by, met, in_one_task=in_one_task)
         asked_ms = round(now().timestamp() * 1000)
         result = submit(run, job)
         if result.began_ms is not None and result.ended_ms is not None:

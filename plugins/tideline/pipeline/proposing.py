@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from tideline.errors import StreamBusy
 from tideline.failpoints import reach
 from tideline.landing.context import RunContext, log, now
-from tideline.landing.incidents import triage_incidents
+from tideline.landing.halting import triage_incidents
 from tideline.landing.observing import adopt, observe, observe_until_stable, stalled_transactions
 from tideline.landing.proof import known_token
 from tideline.landing.table_commit import create_table
@@ -27,12 +27,12 @@ from tideline.model.plan import BatchProposal
 from tideline.model.request import ResolvedTimestamp
 from tideline.model.run import RunRecord
 from tideline.rules.backfill import (
-    Asked,
+    AskedOffsets,
     asked_by_ranges,
     asked_by_window,
+    between_boundaries,
     find_window_boundary,
     findings_against,
-    in_order,
     plan_backfill,
 )
 from tideline.rules.planning import new_places, plan_live
@@ -41,7 +41,7 @@ from tideline.rules.reset_detection import (
     LEADERS_ANSWER,
     blocked_by,
     find_resets,
-    having_seen,
+    with_observed_ends,
 )
 
 _STALE_AFTER = timedelta(seconds=60)
@@ -82,7 +82,7 @@ def draft(
     observed = observe(run, head)
     adopted = adopt(run, head, observed)
     adopts = adopted != head
-    adopted, observation = having_seen(adopted, observed)
+    adopted, observation = with_observed_ends(adopted, observed)
     if run.request.lane == "backfill":
         asked = _asked_offsets(run, adopted, observation, keep=keep)
         level = run.stream.kafka.isolation_level
@@ -251,7 +251,7 @@ def _is_fresh(proposal: BatchProposal, state: LedgerState) -> bool:
 
 def _asked_offsets(
     run: RunContext, head: Head, observation: Observation, *, keep: bool
-) -> dict[TopicPartition, Asked]:
+) -> dict[TopicPartition, AskedOffsets]:
     """What a backfill is about, by partition.
 
     Args:
@@ -301,7 +301,7 @@ def _resolve_timestamp(
     def shared() -> ResolvedTimestamp:
         """With what is known by now: whoever was first counts."""
         timestamps = run.ledger.resolved_times()
-        added = (in_order(b, at, timestamps.values(), start) for b, start in looked_up)
+        added = (between_boundaries(b, at, timestamps.values(), start) for b, start in looked_up)
         return _known(timestamps, at).joined(ResolvedTimestamp(at, tuple(added)))
 
     if not keep:

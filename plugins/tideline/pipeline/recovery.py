@@ -18,11 +18,11 @@ from tideline.errors import StreamBusy
 from tideline.failpoints import reach
 from tideline.landing.closing import close_plan, commit_group_offsets
 from tideline.landing.context import RunContext, log, now
-from tideline.landing.incidents import open_and_halt, open_incidents, triage_incidents
+from tideline.landing.halting import open_and_halt, open_incidents, triage_incidents
 from tideline.landing.proof import (
     changes_after_read,
-    count_rows,
-    find_commit,
+    count_plan_rows,
+    find_plan_commit,
     foreign_changes,
     obstacles_to,
     proven_commit,
@@ -36,7 +36,7 @@ from tideline.model.plan import BatchPlan, VerifiedRange
 from tideline.model.run import RunRecord
 from tideline.pipeline.decisions import take_decided_table
 from tideline.pipeline.proposing import propose
-from tideline.rules.advance import advance_head, count_landed, having_seen
+from tideline.rules.advance import advance_head, count_landed, with_planned_ends
 from tideline.rules.replay import unverified_rows_stand
 from tideline.rules.verification import gap_findings
 
@@ -108,7 +108,7 @@ def _rows_are_left(run: RunContext, state: LedgerState, record: RunRecord) -> bo
     plan = record.plan
     assert plan is not None
     newest = run.table.observe().version
-    if newest is None or find_commit(run, record, state.head) is None:
+    if newest is None or find_plan_commit(run, record, state.head) is None:
         return False
     return unverified_rows_stand(state.head, run.table.landed(plan.ranges, newest))
 
@@ -141,7 +141,7 @@ def close_partially(
     plan = record.plan
     assert plan is not None
     owner = run.ledger.find_run(plan.run_id, state) or record
-    commit = find_commit(run, owner, state.head)
+    commit = find_plan_commit(run, owner, state.head)
     # The head must not take a version for known that nobody has looked at; and rows that nobody
     # verifies here would stay, if no plan came back for their ranges.
     if foreign := foreign_changes(run, state, plan)[1]:
@@ -151,7 +151,7 @@ def close_partially(
     ]
     good: tuple[VerifiedRange, ...] = ()
     if commit is not None and healthy:
-        counted = count_rows(run, owner, healthy, state.head, state.erasing)
+        counted = count_plan_rows(run, owner, healthy, state.head, state.erasing)
         changed = changes_after_read(run, replace(plan.on_cluster, ranges=tuple(healthy)))
         good = tuple(
             v
@@ -224,7 +224,9 @@ def _supersede(run: RunContext, left_open: RunRecord, plan: BatchPlan) -> Ledger
             raise StreamBusy(f"run {left_open.run_id} has landed its plan meanwhile; run again")
         state = run.ledger.update(
             # what it was about to read was there once: if the log was cut, that is found next
-            lambda latest: latest.with_head(having_seen(latest.head, plan.ranges)).with_plan_closed(
+            lambda latest: latest.with_head(
+                with_planned_ends(latest.head, plan.ranges)
+            ).with_plan_closed(
                 plan.plan_id,
                 status="superseded",
                 superseded_by=run.run_id,

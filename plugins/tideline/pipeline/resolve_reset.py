@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from tideline.errors import ServiceAway, StreamBusy
 from tideline.failpoints import reach
 from tideline.landing.context import RunContext, log, now
-from tideline.landing.incidents import halt, relevant_incidents, triage_incidents
+from tideline.landing.halting import halt, relevant_incidents, triage_incidents
 from tideline.landing.proof import proven_commit, verified_after_all
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.state import LedgerState
@@ -38,7 +38,7 @@ from tideline.pipeline.proposing import findings_of, stable_proposal
 from tideline.pipeline.recovery import close_partially, replan
 from tideline.rules.foreign_changes import OLDER_LEDGER
 from tideline.rules.reset_detection import Triage, without_doubted
-from tideline.rules.resolution import execute
+from tideline.rules.resolution import apply_decision
 
 _TRIES = 5
 """How often decisions are carried out anew when the log moves on meanwhile."""
@@ -212,7 +212,7 @@ def _execute_all(
                 removed = rows_removed_by_others(run, state.head, observation.table.version)
             head = above_the_table(run, head, observation, incident.finding)
             counted = counted_again(run, incident) if is_gap else incident
-            effect = execute(head, counted, observation, removed)
+            effect = apply_decision(head, counted, observation, removed)
             head, outcome = effect.head, effect.outcome
         for rows_of in incident.plans:
             of_it = incident.of(rows_of)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from tideline.decoding.rules import has_work
-from tideline.folding.rules import has_work as folding_has_work
-from tideline.folding.rules import share_now
+from tideline.decoding.decode_rules import has_to_decode
+from tideline.folding.fold_rules import has_to_fold as folding_has_work
+from tideline.folding.fold_rules import share_now
 from tideline.landing.context import RunContext, hold_lane, log, now
 from tideline.ledger.state import LedgerState
 from tideline.model.current import FoldRequest
@@ -59,7 +59,7 @@ def decode_batch(run: RunContext) -> None:
     if run.typed is None:
         return
     # Imported here: most streams have no typed tables.
-    from tideline.decoding.steps import decode_rows, verify_decoded
+    from tideline.decoding.decode_steps import decode_rows, verify_decoded
 
     log.info("decoding")
     if decode_rows(run) is not None:
@@ -76,7 +76,7 @@ def fold_batch(run: RunContext, asked: FoldRequest | None = None) -> None:
     if run.current is None:
         return
     # Imported here: most streams have no current table.
-    from tideline.folding.steps import fold_changes, verify_current
+    from tideline.folding.fold_steps import fold_changes, verify_current
 
     log.info("folding")
     if fold_changes(run, asked) is not None:
@@ -137,7 +137,11 @@ def decodes_nothing(record: RunRecord, head: Head, decoding: Decoding) -> bool:
         head: What is landed.
         decoding: What is decoded.
     """
-    return not record.is_to_execute and record.status != "proposed" and not has_work(head, decoding)
+    return (
+        not record.is_to_execute
+        and record.status != "proposed"
+        and not has_to_decode(head, decoding)
+    )
 
 
 def folds_nothing(record: RunRecord, state: LedgerState, stream: Stream) -> bool:

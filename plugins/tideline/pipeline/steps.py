@@ -15,7 +15,7 @@ from tideline.errors import AttemptFenced, BadInput, StreamBusy, VerificationFai
 from tideline.failpoints import reach
 from tideline.landing.closing import close_plan, commit_group_offsets, refuse_closed
 from tideline.landing.context import RunContext, log, now
-from tideline.landing.incidents import (
+from tideline.landing.halting import (
     halt,
     open_and_halt,
     open_incidents,
@@ -26,7 +26,7 @@ from tideline.landing.naming import name_tables
 from tideline.landing.proof import (
     changes_after_read,
     check_log,
-    count_rows,
+    count_plan_rows,
     foreign_changes,
     look_for_commit,
 )
@@ -132,13 +132,13 @@ def verify_ranges(run: RunContext) -> tuple[TableCommit, tuple[VerifiedRange, ..
             f"plan {plan.plan_id} has no commit in {run.stream.table.uri}; run ingest_ranges first",
             plan_id=plan.plan_id,
         )
-    counted = count_rows(run, record, plan.ranges, state.head, state.erasing, table.version)
+    counted = count_plan_rows(run, record, plan.ranges, state.head, state.erasing, table.version)
     findings, counted = check_log(run, record, commit, counted)
     if findings:
         _keep(run, state, record, counted.evidence)
         state = _accept_or_halt(run, state, record, plan, findings)
         record = run.record_in(state) or record  # with the evidence: the log is not asked again
-        counted = count_rows(run, record, plan.ranges, state.head, state.erasing)
+        counted = count_plan_rows(run, record, plan.ranges, state.head, state.erasing)
     if counted.mismatches:
         _keep(run, state, record, counted.evidence)
         raise VerificationFailed(

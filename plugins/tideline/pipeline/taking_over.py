@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from tideline.errors import StreamBusy
 from tideline.landing.context import RunContext, now
 from tideline.landing.observing import observe_topics
-from tideline.landing.proof import count_rows
+from tideline.landing.proof import count_plan_rows
 from tideline.ledger.state import LedgerState
-from tideline.model.erasing import Erasing, ToldErasure
+from tideline.model.erasures import Erasing, ToldErasure
 from tideline.model.head import Head
 from tideline.model.incident import Incident
 from tideline.model.observation import Observation, TableObservation
@@ -24,9 +24,8 @@ from tideline.model.plan import BatchPlan, VerifiedRange
 from tideline.model.request import RunRequest
 from tideline.model.run import RunRecord, TableCommit
 from tideline.model.wording import first_few, how_many
-from tideline.rules.advance import advance_head, having_seen
-from tideline.rules.rewind import layers
-from tideline.rules.taking_over import (
+from tideline.rules.advance import advance_head, with_planned_ends
+from tideline.rules.older_ledger import (
     amended,
     as_planned,
     erased_by,
@@ -39,7 +38,8 @@ from tideline.rules.taking_over import (
     taken_up,
     without_removed,
 )
-from tideline.rules.verification import sound_parts, verify_ranges
+from tideline.rules.rewound import observable_groups
+from tideline.rules.verification import compare_ranges, sound_parts
 
 _LOOKS = 2
 
@@ -118,7 +118,7 @@ def what_the_table_tells(
     # what stands no more was there once: its epochs tell a cut, and its generations are given
     told = [replace(r, topic=names.get(r.topic_id, r.topic)) for r in landings]
     before = head
-    head = having_seen(taken_up(head, known, today, told), map(as_planned, told))
+    head = with_planned_ends(taken_up(head, known, today, told), map(as_planned, told))
     head = head.having_left(before)
     head = head.having_given({r.identity for c in commits for r in c.ranges if r.generation})
     head = replace(
@@ -217,13 +217,13 @@ def _verified(
         alive: Topic ids that the brokers know: only their logs can be asked.
     """
     good: list[VerifiedRange] = []
-    for layer in layers(found):
+    for layer in observable_groups(found):
         asked = tuple(as_planned(r) for r in layer if r.topic_id in alive)
-        counted = count_rows(run, record, asked, head, erasing)
+        counted = count_plan_rows(run, record, asked, head, erasing)
         good += (*counted.verified, *sound_parts(counted.mismatches, head.coverage))
         rest = tuple(as_planned(r) for r in layer if r.topic_id not in alive)
         landed = run.table.landed(rest, counted.version)
-        whole, part = verify_ranges(
+        whole, part = compare_ranges(
             rest,
             landed,
             gaps="explain",

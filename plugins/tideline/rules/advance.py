@@ -99,7 +99,7 @@ def _learn(positions: dict[TopicPartition, PartitionPosition], head: Head, plan:
             positions[item.topic_partition] = _seen(position, item)
 
 
-def having_seen(head: Head, ranges: Iterable[PlannedRange]) -> Head:
+def with_planned_ends(head: Head, ranges: Iterable[PlannedRange]) -> Head:
     """The head with the epochs and ends that were observed when ranges were planned.
 
     That is known, whether they are ever read or not: what is cut there later was there once.

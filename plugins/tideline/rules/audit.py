@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Literal
 
-from tideline.model.erasing import NOTHING_ERASED, Erasing
+from tideline.model.erasures import NOTHING_ERASED, Erasing
 from tideline.model.head import Head
 from tideline.model.offsets import (
     CoordinateRange,

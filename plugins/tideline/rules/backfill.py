@@ -85,7 +85,7 @@ def find_window_boundary(
     )
 
 
-def in_order(
+def between_boundaries(
     boundary: WindowBoundary, at: datetime, known: Iterable[ResolvedTimestamp], start: int
 ) -> WindowBoundary:
     """The boundary, not lower than that of an earlier instant, not higher than that of a later one.
@@ -116,7 +116,7 @@ def _when(timestamp_ms: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AskedOffsets:
     """Offsets `[start_offset, end_offset)` of one partition that a backfill requests.
 
     Args:
@@ -131,19 +131,21 @@ class Asked:
 
 def asked_by_window(
     positions: Iterable[PartitionPosition], first: ResolvedTimestamp, last: ResolvedTimestamp
-) -> dict[TopicPartition, Asked]:
+) -> dict[TopicPartition, AskedOffsets]:
     """The offsets between two instants, per followed partition in which both are resolved."""
     requested = {}
     for position in positions:
         start, end = first.of(position.identity), last.of(position.identity)
         if start is not None and end is not None:
-            requested[position.topic_partition] = Asked(start.offset, end.offset, start.expired)
+            requested[position.topic_partition] = AskedOffsets(
+                start.offset, end.offset, start.expired
+            )
     return requested
 
 
 def asked_by_ranges(
     ranges: Iterable[RequestedRange], head: Head, observation: Observation, isolation_level: str
-) -> dict[TopicPartition, Asked]:
+) -> dict[TopicPartition, AskedOffsets]:
     """The requested offsets, per partition.
 
     Args:
@@ -168,13 +170,13 @@ def asked_by_ranges(
             raise BadInput(
                 f"ranges: {asked} ends past what can be read; allowed: an end of at most {end}"
             )
-    return {r.topic_partition: Asked(r.start_offset, r.end_offset) for r in ranges}
+    return {r.topic_partition: AskedOffsets(r.start_offset, r.end_offset) for r in ranges}
 
 
 def plan_backfill(
     head: Head,
     observation: Observation,
-    asked: Mapping[TopicPartition, Asked],
+    asked: Mapping[TopicPartition, AskedOffsets],
     isolation_level: str,
 ) -> BatchProposal:
     """What a backfill would read now, and which offsets Kafka no longer has.
@@ -223,7 +225,7 @@ def plan_backfill(
     return make_proposal(head, observation, ranges, isolation_level, gone=gone)
 
 
-def _gone(asked: Asked, log_start_offset: int, covered: Intervals) -> Intervals:
+def _gone(asked: AskedOffsets, log_start_offset: int, covered: Intervals) -> Intervals:
     # of an uncertain start nobody can tell: everything below the log start may have been meant
     lowest = 0 if asked.uncertain else asked.start_offset
     return subtract(one_interval(lowest, min(asked.end_offset, log_start_offset)), covered)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from tideline.model.head import KnownCommit
 from tideline.model.incident import Finding
 from tideline.model.observation import LoggedCommit, TableObservation
-from tideline.model.table_features import refusals
+from tideline.model.table_features import table_refusals
 from tideline.model.wording import first_few
 
 _SHOWN = 3
@@ -80,7 +80,7 @@ def table_findings(
             f"table {table.table_id}, version {table.version}",
             version=table.version,
         )
-    elif any(refusals(table)):
+    elif any(table_refusals(table)):
         yield _refused(table)
     elif older := _older_ledger(table, known_token):
         yield older
@@ -214,7 +214,7 @@ def _is_harmless(commit: LoggedCommit, known_version: int, ledger_id: str) -> bo
 
 def _refused(table: TableObservation) -> Finding:
     """Only the table itself can be changed back; then the finding goes away without a decision."""
-    found = tuple(refusals(table))
+    found = tuple(table_refusals(table))
     return Finding(
         "table_changed",
         "a table that takes plain data files",

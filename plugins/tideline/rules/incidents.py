@@ -141,7 +141,7 @@ def how_to_decide(incident: Incident, alike: int = 1) -> str:
     )
 
 
-def grouped(incidents: Iterable[Incident]) -> list[tuple[Incident, ...]]:
+def decided_together(incidents: Iterable[Incident]) -> list[tuple[Incident, ...]]:
     """Incidents that one decision may answer, together: of one class and topic, decided alike."""
     groups: dict[tuple[object, ...], tuple[Incident, ...]] = {}
     for incident in incidents:

@@ -81,7 +81,7 @@ def reason(lag: Lag, records: int | None, seconds: int | None) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AskedRun:
     """A run that was asked for.
 
     Args:
@@ -102,15 +102,15 @@ def positions_of(head: Head) -> Positions:
     )
 
 
-def may_ask(before: Asked | None, positions: Positions, now: float) -> bool:
+def may_ask(before: AskedRun | None, positions: Positions, now: float) -> bool:
     """Whether a run may be asked for: the head has moved since the last time, or it is long ago."""
     if before is None or before.positions != positions:
         return True
     return now - before.at >= before.wait
 
 
-def asked(before: Asked | None, positions: Positions, now: float) -> Asked:
+def asked(before: AskedRun | None, positions: Positions, now: float) -> AskedRun:
     """A run is asked for now."""
     if before is None or before.positions != positions:
-        return Asked(positions, now)
-    return Asked(positions, now, min(2 * before.wait, MOST_WAIT))
+        return AskedRun(positions, now)
+    return AskedRun(positions, now, min(2 * before.wait, MOST_WAIT))

@@ -84,7 +84,7 @@ def find_resets(
     return (*of_table, *_log_findings(head.cluster_id, head.topics, head.landed, observation))
 
 
-def having_seen(head: Head, observation: Observation) -> tuple[Head, Observation]:
+def with_observed_ends(head: Head, observation: Observation) -> tuple[Head, Observation]:
     """The head that knows the epochs and ends that an observation shows, and stands at the same.
 
     What has been seen once is known, whether it is ever read or not: if it is cut, that is told. A

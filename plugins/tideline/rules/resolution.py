@@ -40,7 +40,7 @@ class Effect:
     outcome: str
 
 
-def execute(
+def apply_decision(
     head: Head, incident: Incident, observation: Observation, removed: Places = NOWHERE
 ) -> Effect:
     """Execute an incident's decision on the head.

@@ -62,7 +62,7 @@ def unexplained_by(missing: Places, known: Evidence) -> Places:
     return Places({log: assign(r, known.get(log, ()))[1] for log, r in missing.items()})
 
 
-def verify_ranges(
+def compare_ranges(
     planned: Iterable[PlannedRange],
     landed: Mapping[PartitionIdentity, LandedRange],
     *,

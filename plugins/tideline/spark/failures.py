@@ -16,8 +16,8 @@ from dataclasses import replace
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 
-from tideline.kafka.refusals import refusal_in_java
-from tideline.kafka.settings import MSK_IAM_CLASSES
+from tideline.kafka.broker_refusals import refusal_in_java
+from tideline.kafka.kafka_settings import MSK_IAM_CLASSES
 from tideline.launch.java import PREFIX as COMMITTER_PREFIX
 from tideline.model.offsets import CoordinateRange
 from tideline.model.spark_job import (

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 
 from tideline.errors import VerificationFailed
 from tideline.failpoints import reach
-from tideline.model.erasing import OF_KEY, OF_RECORD
+from tideline.model.erasures import OF_KEY, OF_RECORD
 from tideline.model.offsets import CoordinateRange, OffsetRange, TopicPartition, intersect
 from tideline.model.spark_job import Output, SparkJob, SparkResult, readable_layers
 from tideline.spark.coordinates import Transform, marked
@@ -81,7 +81,7 @@ def read_ranges(spark: SparkSession, job: SparkJob) -> DataFrame:
 
 def read_layers(job: SparkJob) -> tuple[tuple[CoordinateRange, ...], ...]:
     """What is read: the ranges without unreadable offsets, at most one piece per partition each."""
-    return readable_layers(joined(job.ranges), job.unreadable)
+    return readable_layers(one_range_each(job.ranges), job.unreadable)
 
 
 def _read_layer(spark: SparkSession, job: SparkJob, layer: Sequence[CoordinateRange]) -> DataFrame:
@@ -113,7 +113,7 @@ def _by_topic(ranges: Sequence[CoordinateRange], bound: str | None) -> str:
     return json.dumps(offsets)
 
 
-def joined(ranges: Sequence[CoordinateRange]) -> list[CoordinateRange]:
+def one_range_each(ranges: Sequence[CoordinateRange]) -> list[CoordinateRange]:
     """One range per topic partition: Spark reads each once, whatever the generations are.
 
     Raises:

@@ -18,7 +18,7 @@ EXACT_TIMES = {"timestampFormat": f"{_MICROSECONDS}XXX", "timestampNTZFormat": _
 """Options of `to_json`, which writes milliseconds without them."""
 
 
-def read_files(
+def read_data_files(
     spark: SparkSession, uri: str, files: Sequence[str], columns: StructType
 ) -> DataFrame:
     """The rows of some data files of a table.

@@ -21,8 +21,8 @@ from urllib.request import HTTPRedirectHandler, build_opener
 
 from tideline.errors import ServiceAway
 from tideline.model.addresses import is_in_object_store, store_of
-from tideline.store.refusals import endpoint_of, plain_text, refusal, refused
-from tideline.store.settings import ROLE
+from tideline.store.store_refusals import endpoint_of, plain_text, refusal, store_refused
+from tideline.store.store_settings import ROLE
 
 log = logging.getLogger("tideline")
 
@@ -50,7 +50,7 @@ def refuse_unconditional_puts(uri: str, options: Mapping[str, str]) -> None:
     import obstore
     from obstore.exceptions import AlreadyExistsError, BaseError
 
-    from tideline.store.files import object_store
+    from tideline.store.table_files import object_store
 
     try:
         store, prefix = object_store(uri, options)
@@ -73,7 +73,9 @@ def refuse_unconditional_puts(uri: str, options: Mapping[str, str]) -> None:
             " its store is back",
             uri=uri,
         ) from error
-    raise refused(uri, options, "conditional_put", "it puts an object that must not exist yet")
+    raise store_refused(
+        uri, options, "conditional_put", "it puts an object that must not exist yet"
+    )
 
 
 def refuse_web_pages(uri: str, options: Mapping[str, str]) -> None:
@@ -97,7 +99,7 @@ def refuse_web_pages(uri: str, options: Mapping[str, str]) -> None:
         return  # most stores refuse a stranger; what keeps us from asking, delta-rs meets as well
     if kind == _PAGE:
         said = f"what answers there is no S3 store: it sends a page ({_PAGE})"
-        raise refused(uri, options, "endpoint", said)
+        raise store_refused(uri, options, "endpoint", said)
 
 
 class _Stays(HTTPRedirectHandler):

@@ -12,8 +12,8 @@ from tideline.documents import dump, load
 from tideline.errors import BadInput, UnreadableDocument
 from tideline.model.fleet import KnownTopic, TopicList
 from tideline.model.wording import said_by_system, shown
-from tideline.stream.fleet import SAMPLES, Fleet, meetings
-from tideline.stream.parsing import Location, Parsed, Problem, of_file, refused
+from tideline.stream.fleet_file import SAMPLES, Fleet, meetings
+from tideline.stream.parsing import Location, Parsed, Problem, of_file, refused_file
 from tideline.stream.stream import Stream
 
 
@@ -78,7 +78,7 @@ def contents_of(parsed: Parsed) -> FileContents:
         return _fleet_in(parsed)
     stream, problems = parsed.checked(Stream, parsed.data)
     if parsed.problems or stream is None:
-        raise refused([*parsed.problems, *problems])
+        raise refused_file([*parsed.problems, *problems])
     return FileContents((stream,), parsed)
 
 
@@ -87,13 +87,13 @@ def _fleet_in(parsed: Parsed) -> FleetContents:
     fleet, problems = parsed.checked(Fleet, parsed.data)
     problems += parsed.problems
     if fleet is None:
-        raise refused(problems)
+        raise refused_file(problems)
     samples, wrong = _expanded(parsed, fleet, dict.fromkeys(SAMPLES), "")
     problems += wrong
     if not wrong:  # of a template that is no stream every topic would say so
         problems += _expanded(parsed, fleet, dict.fromkeys(fleet.overrides))[1]
     if problems:
-        raise refused(problems)
+        raise refused_file(problems)
     found = FleetContents((), parsed, fleet=fleet, template=samples[SAMPLES[0]])
     return with_topics(found, known_topics(fleet, parsed.file))
 
@@ -194,10 +194,10 @@ def known_topics(fleet: Fleet, file: str | Path) -> TopicList | None:
         return None
     except (OSError, UnreadableDocument) as error:
         why = said_by_system(error) if isinstance(error, OSError) else error.message
-        raise refused([of_file(str(file), str(path), f"topics_file: {why}")]) from error
+        raise refused_file([of_file(str(file), str(path), f"topics_file: {why}")]) from error
     if known.fleet != fleet.fleet:
         what = f"topics_file: it is of fleet {known.fleet}; each has a file of its own"
-        raise refused([of_file(str(file), str(path), what)])
+        raise refused_file([of_file(str(file), str(path), what)])
     return known
 
 

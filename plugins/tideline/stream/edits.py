@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from tideline.stream.fleet import Fleet
+from tideline.stream.fleet_file import Fleet
 from tideline.stream.stream import Stream
 
 When = Literal["parse", "next_run", "later_records", "refused"]

@@ -19,8 +19,8 @@ from tideline.errors import BadInput, StreamFileError, UnreadableDocument
 from tideline.model.fleet import TopicList
 from tideline.model.wording import did_you_mean, first_few, not_among, said_by_system, shown
 from tideline.stream.contents import FileContents, FleetContents, contents_of
-from tideline.stream.fleet import Fleet
-from tideline.stream.parsing import Problem, of_file, parse, read_text, refused, words_at_top
+from tideline.stream.fleet_file import Fleet
+from tideline.stream.parsing import Problem, of_file, parse, read_text, refused_file, words_at_top
 from tideline.stream.stream import Stream
 from tideline.texts import read_regular
 
@@ -353,7 +353,7 @@ def read_fleet(path: str | Path) -> FleetContents:
     contents = contents_in(path)
     if not isinstance(contents, FleetContents):
         what = "a fleet file, which has a key `fleet`"
-        raise refused([of_file(str(path), "a stream file", what)])
+        raise refused_file([of_file(str(path), "a stream file", what)])
     return contents
 
 
@@ -434,13 +434,13 @@ def stream_of(contents: FileContents, name: str | None) -> Stream:
     few = first_few(names) or "none yet: `tideline discover` looks for its topics"
     if name is None and contents.fleet is not None:
         what = f"name one of its streams with --stream: {few}"
-        raise refused([of_file(path, "a fleet of streams", what)])
+        raise refused_file([of_file(path, "a fleet of streams", what)])
     for stream in contents.streams:
         if name in (None, stream.stream):
             return stream
     near = did_you_mean(str(name), names).strip(",; ")
     allowed = f"{near} allowed: {few}".strip()
-    raise refused([Problem(path, 1, "--stream", shown(name), allowed)])
+    raise refused_file([Problem(path, 1, "--stream", shown(name), allowed)])
 
 
 def contents_in(path: str | Path) -> FileContents:

@@ -11,7 +11,7 @@ from pydantic import model_validator as whole
 
 from tideline.model.request import in_utc
 from tideline.model.verdicts import POLICIES, VERDICTS, FindingClass
-from tideline.stream.settings import (
+from tideline.stream.sections import (
     LARGEST_OFFSET,
     LARGEST_PARTITION,
     OPERATION_DAGS,

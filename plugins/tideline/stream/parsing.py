@@ -21,7 +21,7 @@ from pydantic import BaseModel, ValidationError
 from tideline.errors import StreamFileError
 from tideline.model.wording import did_you_mean, first_few, said_by_system, shown
 from tideline.secrecy import may_hold_secret, without_login
-from tideline.stream.decoding import FOLDER
+from tideline.stream.decode_section import FOLDER
 from tideline.texts import read_regular
 
 MOST_BYTES = 1_000_000
@@ -171,7 +171,7 @@ def read_text(path: str | Path) -> str:
         return text.decode()  # UnicodeDecodeError is a ValueError, too
     except (OSError, ValueError) as error:
         problem = of_file(str(path), said_by_system(error), _near(Path(path)))
-        raise refused([problem]) from error
+        raise refused_file([problem]) from error
 
 
 def _near(path: Path) -> str:
@@ -203,17 +203,17 @@ def parse(text: str, file: str) -> Parsed:
         position = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or str(error)
         line = position.line + 1 if position is not None else 1
-        raise refused([of_file(file, "invalid YAML", problem, line)]) from error
+        raise refused_file([of_file(file, "invalid YAML", problem, line)]) from error
 
     def told(kind: str, *what: str) -> list[Problem]:
         named = [(_dotted(at) or "(file)", line) for said, at, line in found if said == kind]
         return [Problem(file, line, key, *what) for key, line in named]
 
     if misplaced := told("secret", "a text that is not shown", _ELSEWHERE):
-        raise refused(misplaced)
+        raise refused_file(misplaced)
     if not isinstance(data, dict):
         what = f"a {type(data).__name__}"
-        raise refused([of_file(file, what, "a mapping with stream, kafka, ...")])
+        raise refused_file([of_file(file, what, "a mapping with stream, kafka, ...")])
     twice = told("twice", "the key twice", "each key is allowed once")
     return Parsed(file, data, {at: line for kind, at, line in found if kind == "key"}, tuple(twice))
 
@@ -351,7 +351,7 @@ def of_file(file: str, value: str, allowed: str, line: int = 1) -> Problem:
     return Problem(file, line, "(file)", value, allowed)
 
 
-def refused(problems: Iterable[Problem]) -> StreamFileError:
+def refused_file(problems: Iterable[Problem]) -> StreamFileError:
     """The error that names problems, by their lines."""
     problems = sorted(problems, key=lambda p: (p.line, p.key))
     text = first_few(problems, _SHOWN, "\n")

@@ -26,11 +26,11 @@ from tideline.model.addresses import (
     store_of,
 )
 from tideline.model.maintenance import TableRole, role_of
-from tideline.stream.columns import refused_column
-from tideline.stream.current import Current
-from tideline.stream.decoding import Decode, Maintenance, Registry
+from tideline.stream.current_columns import refused_column
+from tideline.stream.current_section import Current
+from tideline.stream.decode_section import Decode, Maintenance, Registry
 from tideline.stream.landing import DagName, Kafka, Limits, OnReset, Policies, Spark, Start, Table
-from tideline.stream.settings import (
+from tideline.stream.sections import (
     Address,
     AirflowSettings,
     Catalog,
@@ -250,7 +250,7 @@ def tables_of(stream: Stream) -> dict[TableRole, str]:
     return found
 
 
-def schema_of(model: type[Section]) -> str:
+def json_schema_of(model: type[Section]) -> str:
     """The JSON Schema of a file as text that ends with a newline."""
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -260,4 +260,4 @@ def schema_of(model: type[Section]) -> str:
 
 
 if __name__ == "__main__":
-    print(schema_of(Stream), end="")
+    print(json_schema_of(Stream), end="")

@@ -13,7 +13,7 @@ from pyarrow.fs import PyFileSystem
 
 from tideline.delta_io import CREATED_ONCE, checkpoint_interval, folder_entries
 from tideline.errors import BadInput, CommitConflict, Halted, VerificationFailed
-from tideline.model.table_features import refusals
+from tideline.model.table_features import table_refusals
 from tideline.model.wording import first_few
 from tideline.store.probe import refuse_unconditional_puts
 from tideline.table.columns import asked_of_writers
@@ -148,7 +148,7 @@ def refuse_unwritable(table: Opened, wanted: Schema) -> None:
     Raises:
         Halted: It does; names what, and what to do.
     """
-    if found := tuple(refusals(asked_of_writers(table, wanted))):
+    if found := tuple(table_refusals(asked_of_writers(table, wanted))):
         raise Halted(
             f"table {table.table_uri} asks for Delta's own writer:"
             f" {'; '.join(f'{r.name}: {r.why}' for r in found)}. Tideline adds and removes files"

@@ -35,7 +35,7 @@ from tideline.model.offsets import CoordinateRange, PartitionIdentity
 from tideline.model.plan import DamagedFile, LandedRange, Stored, WrittenRows
 from tideline.model.run import TableCommit
 from tideline.model.spark_job import SparkResult
-from tideline.store.refusals import plain_text, refusal
+from tideline.store.store_refusals import plain_text, refusal
 from tideline.table.arrays import copies, runs
 from tideline.table.columns import (
     add_columns,

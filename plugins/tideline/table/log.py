@@ -24,7 +24,7 @@ from tideline.model.observation import LoggedCommit
 from tideline.model.run import TableCommit
 from tideline.model.timings import SparkTimes
 from tideline.store.probe import refuse_web_pages
-from tideline.store.settings import ROLE
+from tideline.store.store_settings import ROLE
 from tideline.table.opened import LoggedTable, Opened
 from tideline.table.schema import LEDGER_PROPERTY, ranges_in, read_commit_metadata
 

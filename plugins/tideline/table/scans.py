@@ -20,7 +20,7 @@ from tideline.model.offsets import (
 )
 from tideline.model.places import Places
 from tideline.table.arrays import IDENTITY, places_in, topics_in
-from tideline.table.port import TablePort
+from tideline.table.table_port import TablePort
 
 _PLACE = (*IDENTITY, "offset")
 

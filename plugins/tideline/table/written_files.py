@@ -27,7 +27,7 @@ from tideline.documents import load
 from tideline.errors import VerificationFailed
 from tideline.model.spark_job import SparkResult
 from tideline.model.wording import first_few
-from tideline.store.files import SMALL_TAIL
+from tideline.store.table_files import SMALL_TAIL
 from tideline.table.arrays import IDENTITY
 from tideline.table.schema import ATTEMPTS, COLUMNS, STATISTICS_COLUMNS, TableChange, partition_in
 from tideline.table.statistics import DataFile

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from tideline.decoding.schemas.changes import free_name
+from tideline.decoding.schemas.schema_changes import free_name
 from tideline.decoding.schemas.shapes import (
     Enum,
     Field,

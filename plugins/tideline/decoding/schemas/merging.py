@@ -22,7 +22,6 @@ from tideline.decoding.schemas.avro import (
     avro_text,
     read_avro,
 )
-from tideline.decoding.schemas.changes import Change, Incompatible, Merged, NewField, Unusable
 from tideline.decoding.schemas.connect_json import (
     connect_defaults,
     connect_may_be_null,
@@ -47,6 +46,13 @@ from tideline.decoding.schemas.protobuf import (
     protobuf_shape,
     protobuf_text,
     read_protobuf,
+)
+from tideline.decoding.schemas.schema_changes import (
+    Change,
+    Incompatible,
+    MergedSchemas,
+    NewField,
+    Unusable,
 )
 from tideline.decoding.schemas.selecting import (
     Naming,
@@ -172,7 +178,7 @@ def reader_schema(
     envelope: bool = False,
     unavailable: bool = False,
     invalid: bool = False,
-) -> Merged:
+) -> MergedSchemas:
     """What a part's records are read as, from the schemas that they were written with.
 
     Args:
@@ -403,7 +409,7 @@ class _Merging:
         texts = {w.known_as: w.text for w in self.writers}
         return texts.get(since, self.previous.text if self.previous else "")
 
-    def merged(self) -> Merged:
+    def merged(self) -> MergedSchemas:
         """What the way through the schemas came to."""
         known = self.known or Record(())
         decoded, refused = known, tuple[str, ...]()
@@ -425,7 +431,7 @@ class _Merging:
         reader = replace(reader, dropped=tuple(dropped.values()))
         fitting = sorted(self.fitting, key=lambda w: w.schema_id)
         new = self._new_fields(reader, decoded)
-        return Merged(
+        return MergedSchemas(
             reader,
             tuple(replace(w, text=self.language.for_decoder(w, decoded)) for w in fitting),
             tuple(sorted((*new, *self.left_out), key=self._place)),

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from tideline.decoding.schemas.changes import column_name, nested_names
+from tideline.decoding.schemas.schema_changes import column_name, nested_names
 from tideline.decoding.schemas.shapes import Field, Record, as_written, column_type
 from tideline.model.decoding import (
     OWN_COLUMNS,

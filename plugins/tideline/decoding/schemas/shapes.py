@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from tideline.decoding.schemas.changes import nested_names
+from tideline.decoding.schemas.schema_changes import nested_names
 from tideline.model.decoding import SchemaUnusable
 
 MAX_PRECISION = 38

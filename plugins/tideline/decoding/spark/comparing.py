@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tideline.decoding.spark.rows import PLAN
+from tideline.decoding.spark.row_columns import PLAN
 from tideline.model.offsets import CoordinateRange
 from tideline.spark.coordinates import within
-from tideline.spark.stored_rows import EXACT_TIMES, read_files
+from tideline.spark.stored_rows import EXACT_TIMES, read_data_files
 from tideline.table.schema import TYPED_COORDINATES
 
 _EXACT = {"ignoreNullFields": "false", **EXACT_TIMES}
@@ -29,7 +29,7 @@ def changed_rows(
     """
     if not files:
         return made.count()
-    stood = read_files(made.sparkSession, uri, files, made.schema).transform(within(ranges))
+    stood = read_data_files(made.sparkSession, uri, files, made.schema).transform(within(ranges))
     before, after = (_by_coordinates(rows, name) for rows, name in ((stood, "b"), (made, "a")))
     both = before.join(after, list(TYPED_COORDINATES), "full_outer")
     return both.filter(~F.col("a").eqNullSafe(F.col("b"))).count()

@@ -134,7 +134,7 @@ def counts(plan: DecodePlan, *, of_bad: bool) -> list[Column]:
     ]
 
 
-def counted(plan: DecodePlan, observed: Mapping[str, int], *, of_bad: bool) -> dict[str, int]:
+def failures_in(plan: DecodePlan, observed: Mapping[str, int], *, of_bad: bool) -> dict[str, int]:
     """How many rows fail each of these rules, and of bad ones at least one that halts."""
     found = {}
     for n, name in enumerate(_flags(plan, of_bad=of_bad)):
@@ -156,7 +156,7 @@ def _fails(*numbers: int) -> Column:
     return F.col(_FAILED).bitwiseAND(F.lit(sum(1 << n for n in numbers))) != 0
 
 
-def refusals(
+def refused_conditions(
     spark: SparkSession, columns: StructType | None, rules: Sequence[Expectation]
 ) -> Iterator[tuple[int, str]]:
     """Which conditions cannot be used, by their numbers, and why.

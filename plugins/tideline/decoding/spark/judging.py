@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, LongType, StringType
 
 from tideline.decoding.schemas.merging import nullable_writers, wrapped_column
-from tideline.decoding.spark.envelope import open_envelopes, says_deleted
+from tideline.decoding.spark.envelope_rows import open_envelopes, says_deleted
 from tideline.decoding.spark.expectations import hold_against
 from tideline.decoding.spark.fields import (
     ERROR,
@@ -29,7 +29,7 @@ from tideline.decoding.spark.fields import (
     value_of,
 )
 from tideline.decoding.spark.framing import IS_NEW, unframe, value_bytes
-from tideline.decoding.spark.rows import typed_fields
+from tideline.decoding.spark.row_columns import typed_fields
 from tideline.model.decoding import NO_CHANGE, PLAIN_ID, SINGLE_VALUES, DecodePlan, PartPlan
 from tideline.spark.coordinates import Transform
 
@@ -158,11 +158,11 @@ def decode(rows: DataFrame, part: PartPlan) -> DataFrame:
     if part.format in SINGLE_VALUES:
         from tideline.decoding.spark.single import decode as decode_format
     elif part.format == "avro":
-        from tideline.decoding.spark.avro import decode as decode_format
+        from tideline.decoding.spark.avro_decoder import decode as decode_format
     elif part.format == "json":
-        from tideline.decoding.spark.json import decode as decode_format
+        from tideline.decoding.spark.json_decoder import decode as decode_format
     else:
-        from tideline.decoding.spark.protobuf import decode as decode_format
+        from tideline.decoding.spark.protobuf_decoder import decode as decode_format
     return decode_format(rows, part)
 
 

@@ -11,8 +11,8 @@ from typing import Any
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from tideline.decoding.spark.expectations import refusals
-from tideline.decoding.spark.rows import typed_type
+from tideline.decoding.spark.expectations import refused_conditions
+from tideline.decoding.spark.row_columns import typed_type
 from tideline.launch.gateway import Jvm
 from tideline.model.decoding import DecodePlan
 from tideline.spark.session import PINNED, build_session
@@ -37,7 +37,7 @@ class LookingSpark:
         if asked not in self._known:  # the streams of a fleet ask the same
             if self._session is None:
                 self._session = self._started()
-            self._known[asked] = tuple(refusals(self._session, columns, plan.expect))
+            self._known[asked] = tuple(refused_conditions(self._session, columns, plan.expect))
         return self._known[asked]
 
     def close(self) -> None:

@@ -14,16 +14,16 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
-from tideline.decoding.spark.expectations import counted
+from tideline.decoding.spark.expectations import failures_in
 from tideline.decoding.spark.fields import ERROR_CLASS, PAYLOAD
 from tideline.decoding.spark.framing import IS_NEW, head_of, unframe
 from tideline.decoding.spark.judging import PART, judge
-from tideline.decoding.spark.writing import (
+from tideline.decoding.spark.typed_writing import (
     Bad,
+    bad_place,
+    bad_places_in,
     compared,
     new_schemas,
-    place_of,
-    places_in,
     refuse_rules,
     step_of,
     with_quarantine,
@@ -70,7 +70,7 @@ def write_types(raw: DataFrame, job: DecodeJob) -> DecodeResult:
         return new_schemas(raw, plan)
     result = _counted(plan, told, done)
     near = {
-        name: raw.transform(within(places_in(counts["places"], step)))
+        name: raw.transform(within(bad_places_in(counts["places"], step)))
         for name, counts in (*done.items(), ("", told))
         if counts["bad"]
     }
@@ -96,7 +96,7 @@ def _counted(
     """
     failed = dict.fromkeys(plan.rules, 0)
     for name, counts in done.items():
-        found = counted(plan.of_type(name), counts, of_bad=False)
+        found = failures_in(plan.of_type(name), counts, of_bad=False)
         failed |= {f"{name}.{rule}": n for rule, n in found.items()}
     return DecodeResult(
         decoded=SparkResult(rows=sum(counts["good"] for counts in done.values())),
@@ -169,6 +169,6 @@ def _looked_at(
     is_bad = F.col(ERROR_CLASS).isNotNull()
     others = _piece(raw, plan, "").judged
     looked = others.agg(
-        F.count_if(F.col(IS_NEW)).alias("new"), place_of(is_bad, step).alias("places")
+        F.count_if(F.col(IS_NEW)).alias("new"), bad_place(is_bad, step).alias("places")
     )
     return {**counts, **looked.collect()[0].asDict()}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from tideline.decoding.spark.avro import decode as decode_avro
+from tideline.decoding.spark.avro_decoder import decode as decode_avro
 from tideline.decoding.spark.fields import ERROR, ERROR_CLASS, FIELDS, PAYLOAD
 from tideline.model.decoding import PartPlan
 

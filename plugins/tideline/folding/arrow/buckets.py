@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow.fs import FileSystem
 
-from tideline.folding.arrow.changes import Latest, newest, texts_of
+from tideline.folding.arrow.changes import Latest, newest, texts_of_keys
 from tideline.folding.arrow.hashing import Hashes
 from tideline.folding.arrow.keys import comparable
-from tideline.folding.arrow.merging import Merged, flags, merged, untouched
-from tideline.folding.arrow.rows import TOPIC_ID, Shape, hashes_of, written
+from tideline.folding.arrow.merged_rows import MergedRows, flags, merged, untouched
+from tideline.folding.arrow.row_shape import TOPIC_ID, RowShape, hashes_of, written
 from tideline.model.current import IS_DELETED, Barrier, BucketState
 
 _GROUP_ROWS, _GROUP_BYTES = 262_144, 64 * 1024 * 1024
@@ -55,7 +55,7 @@ class Sum:
 
 
 @dataclass
-class Folded:
+class FoldedBucket:
     """What has become of a bucket.
 
     Args:
@@ -138,7 +138,7 @@ class _Run:
         found: Is told of all rows.
     """
 
-    def __init__(self, shape: Shape, batches: Iterator[pa.RecordBatch], found: Sum) -> None:
+    def __init__(self, shape: RowShape, batches: Iterator[pa.RecordBatch], found: Sum) -> None:
         self._shape, self._batches, self._found = shape, batches, found
         self._last: np.ndarray | None = None
         self._next()
@@ -200,7 +200,7 @@ class _Coming:
 
 
 def counted_in(
-    shape: Shape, batches: Iterable[pa.RecordBatch], folded: Folded
+    shape: RowShape, batches: Iterable[pa.RecordBatch], folded: FoldedBucket
 ) -> Iterator[pa.RecordBatch]:
     """Rows that pass, each of them summed as found."""
     for rows in batches:
@@ -209,14 +209,14 @@ def counted_in(
 
 
 def fold_bucket(
-    shape: Shape,
+    shape: RowShape,
     files: Sequence[Iterator[pa.RecordBatch]],
     changes: Sequence[Iterator[Latest]],
     barrier: Barrier | None,
     write: Callable[[pa.RecordBatch], None],
     *,
     says_all: bool,
-) -> Folded:
+) -> FoldedBucket:
     """Read a bucket's files beside its changes, and write its new rows in the order of keys.
 
     Args:
@@ -229,7 +229,7 @@ def fold_bucket(
     Raises:
         NotInOrder: The rows of a file are in another order, or a key stands twice.
     """
-    folded = Folded()
+    folded = FoldedBucket()
     runs = [_Run(shape, batches, folded.found) for batches in files]
     comings = [_Coming(parts) for parts in changes]
     while True:
@@ -247,7 +247,7 @@ _Rows = tuple[pa.RecordBatch, np.ndarray, Hashes]
 """Rows, their keys and their hashes."""
 
 
-def _joined(shape: Shape, parts: Sequence[_Rows]) -> _Rows:
+def _joined(shape: RowShape, parts: Sequence[_Rows]) -> _Rows:
     """The rows of several files in the order of keys."""
     parts = [part for part in parts if len(part[0])]
     if len(parts) < 2:
@@ -261,7 +261,7 @@ def _joined(shape: Shape, parts: Sequence[_Rows]) -> _Rows:
     return rows, keys, np.concatenate([part[2] for part in parts])[order]
 
 
-def _united(shape: Shape, parts: Sequence[Latest]) -> Latest | None:
+def _united(shape: RowShape, parts: Sequence[Latest]) -> Latest | None:
     """The last change of each key of several runs."""
     parts = [part for part in parts if len(part)]
     if len(parts) < 2:
@@ -274,8 +274,8 @@ def _united(shape: Shape, parts: Sequence[Latest]) -> Latest | None:
 
 
 def _window(
-    shape: Shape,
-    folded: Folded,
+    shape: RowShape,
+    folded: FoldedBucket,
     standing: _Rows,
     latest: Latest | None,
     barrier: Barrier | None,
@@ -319,9 +319,9 @@ def _window(
 
 
 def _tell(
-    shape: Shape,
-    folded: Folded,
-    found: Merged,
+    shape: RowShape,
+    folded: FoldedBucket,
+    found: MergedRows,
     old: pa.RecordBatch,
     hashes: Hashes,
     replaced: np.ndarray,
@@ -337,5 +337,5 @@ def _tell(
     folded.left.add(hashes_of(shape, kept), flags(kept))
     folded.doubted += found.doubted
     if found.moved.any():
-        keys = texts_of(shape, found.rows.filter(pa.array(found.moved))).to_pylist()
+        keys = texts_of_keys(shape, found.rows.filter(pa.array(found.moved))).to_pylist()
         folded.moved = max(*keys, folded.moved or "")

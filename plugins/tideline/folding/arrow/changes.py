@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tideline.folding.arrow.castable import is_text
 from tideline.folding.arrow.hashing import SEED, add_column, is_valid
 from tideline.folding.arrow.keys import (
     buckets_of,
@@ -18,10 +19,9 @@ from tideline.folding.arrow.keys import (
     key_texts,
     ranked,
 )
-from tideline.folding.arrow.places import eras, is_below, numbers, orders
-from tideline.folding.arrow.rows import TOPIC_ID, Shape, without
-from tideline.folding.arrow.texts import is_text
-from tideline.model.current import COORDINATES, IS_DELETED, FoldPlan, Refusal
+from tideline.folding.arrow.row_shape import TOPIC_ID, RowShape, nulled
+from tideline.folding.arrow.total_order import eras, numbers, orders, rows_below
+from tideline.model.current import COORDINATES, IS_DELETED, FoldPlan, FoldRefusal
 from tideline.model.decoding import UNAVAILABLE
 from tideline.model.placeholders import placeholders
 
@@ -46,7 +46,7 @@ class Said:
 
 
 @dataclass
-class Counted:
+class CountedChanges:
     """What is to be known of changes beside the last one of each key.
 
     Args:
@@ -66,13 +66,17 @@ class Counted:
     hears: Callable[[Said], None] = lambda said: None
 
     @property
-    def refused(self) -> list[Refusal]:
+    def refused(self) -> list[FoldRefusal]:
         """Changes that have no place, but for those of a truncate."""
-        found = [] if self.no_key is None else [Refusal("untold", f"{self.no_key} without a key")]
-        return found if self.unordered is None else [Refusal("unordered", self.unordered), *found]
+        found = (
+            [] if self.no_key is None else [FoldRefusal("untold", f"{self.no_key} without a key")]
+        )
+        return (
+            found if self.unordered is None else [FoldRefusal("unordered", self.unordered), *found]
+        )
 
 
-def of_rows(shape: Shape, counted: Counted, typed: pa.RecordBatch) -> pa.RecordBatch:
+def of_rows(shape: RowShape, counted: CountedChanges, typed: pa.RecordBatch) -> pa.RecordBatch:
     """The current table's columns of each typed row that says something of one row.
 
     A deleted row has its key, and no other value.
@@ -83,11 +87,11 @@ def of_rows(shape: Shape, counted: Counted, typed: pa.RecordBatch) -> pa.RecordB
     """
     plan = shape.plan
     says = _deletes(plan, shape, typed)
-    is_deleted = says | is_below(plan, plan.floors, typed)
+    is_deleted = says | rows_below(plan, plan.floors, typed)
     made = {c.name: typed.column(c.source) for c in plan.columns}
-    made |= {n: without(v, is_deleted) for n, v in made.items() if n not in plan.layout.key}
+    made |= {n: nulled(v, is_deleted) for n, v in made.items() if n not in plan.layout.key}
     if plan.has_unavailable:
-        made[UNAVAILABLE] = without(_renamed(plan, typed.column(UNAVAILABLE)), is_deleted)
+        made[UNAVAILABLE] = nulled(_renamed(plan, typed.column(UNAVAILABLE)), is_deleted)
     made |= {c.name: typed.column(c.source) for c in plan.sequence}
     made |= {name: typed.column(name) for name in COORDINATES}
     made[IS_DELETED] = pa.array(is_deleted)
@@ -111,18 +115,18 @@ def of_rows(shape: Shape, counted: Counted, typed: pa.RecordBatch) -> pa.RecordB
     return kept
 
 
-def _note_unordered(shape: Shape, counted: Counted, rows: pa.RecordBatch) -> None:
+def _note_unordered(shape: RowShape, counted: CountedChanges, rows: pa.RecordBatch) -> None:
     plan = shape.plan
     lacking = np.zeros(len(rows), bool)
     for column in plan.sequence if plan.order == "sequence" else ():
         lacking |= ~is_valid(rows.column(column.name))
     if lacking.any():
         names = ", ".join(c.source for c in plan.sequence)
-        keys = texts_of(shape, rows.filter(pa.array(lacking))).to_pylist()
+        keys = texts_of_keys(shape, rows.filter(pa.array(lacking))).to_pylist()
         counted.unordered = max(f"{max(keys)} without {names}", counted.unordered or "")
 
 
-def texts_of(shape: Shape, rows: pa.RecordBatch) -> pa.Array:
+def texts_of_keys(shape: RowShape, rows: pa.RecordBatch) -> pa.Array:
     """The canonical texts of the rows' keys."""
     key = shape.plan.layout.key
     return key_texts([rows.column(n) for n in key], [shape.kinds[n] for n in key])
@@ -146,7 +150,7 @@ def _renamed(plan: FoldPlan, column: pa.Array) -> pa.Array:
     return pa.array(listed, column.type)
 
 
-def _deletes(plan: FoldPlan, shape: Shape, typed: pa.RecordBatch) -> np.ndarray:
+def _deletes(plan: FoldPlan, shape: RowShape, typed: pa.RecordBatch) -> np.ndarray:
     """Whether a change itself says that its row is gone."""
     is_tombstone = plan.deletes.tombstones
     found = _flag(typed, "is_tombstone") if is_tombstone else np.zeros(len(typed), bool)
@@ -155,7 +159,7 @@ def _deletes(plan: FoldPlan, shape: Shape, typed: pa.RecordBatch) -> np.ndarray:
     return found
 
 
-def _says_deleted(plan: FoldPlan, shape: Shape, typed: pa.RecordBatch) -> np.ndarray:
+def _says_deleted(plan: FoldPlan, shape: RowShape, typed: pa.RecordBatch) -> np.ndarray:
     """Whether a change event says by itself that its row is gone."""
     if plan.has_truncates:
         return _is(typed, "op", "d")
@@ -165,7 +169,7 @@ def _says_deleted(plan: FoldPlan, shape: Shape, typed: pa.RecordBatch) -> np.nda
     return _says(shape, typed, name, plan.deletes.equals)
 
 
-def _says(shape: Shape, typed: pa.RecordBatch, name: str, text: str) -> np.ndarray:
+def _says(shape: RowShape, typed: pa.RecordBatch, name: str, text: str) -> np.ndarray:
     """Whether a column has a text."""
     return is_text(typed.column(name), str(shape.typed_kinds[name]), text)
 
@@ -248,23 +252,23 @@ class Latest:
         )
 
 
-def places_of(shape: Shape, rows: pa.RecordBatch) -> np.ndarray:
+def hashes_of_places(shape: RowShape, rows: pa.RecordBatch) -> np.ndarray:
     """A hash of each row's key and of the place of its change; Kafka's time is none of it."""
     plan, found = shape.plan, np.full(len(rows), SEED, np.uint64)
-    add_column(found, texts_of(shape, rows), "string")
+    add_column(found, texts_of_keys(shape, rows), "string")
     add_column(found, rows.column(TOPIC_ID).dictionary_decode(), "string")
     for name in (*COORDINATES[1:-1], *(c.name for c in plan.sequence)):
         add_column(found, rows.column(name), shape.kinds[name])
     return found
 
 
-def buckets(shape: Shape, rows: pa.RecordBatch) -> np.ndarray:
+def buckets(shape: RowShape, rows: pa.RecordBatch) -> np.ndarray:
     """The bucket that each row's key is in."""
-    return buckets_of(texts_of(shape, rows), shape.plan.layout.buckets)
+    return buckets_of(texts_of_keys(shape, rows), shape.plan.layout.buckets)
 
 
 def newest(
-    shape: Shape,
+    shape: RowShape,
     rows: pa.RecordBatch,
     groups: np.ndarray,
     extremes: tuple[np.ndarray, np.ndarray] | None = None,
@@ -341,6 +345,6 @@ def _extremes(
     return least, np.maximum.reduceat(np.where(is_newest, high, -1), starts)
 
 
-def gathered(shape: Shape, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
+def gathered(shape: RowShape, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
     """Some batches as one."""
     return pa.concat_batches([shape.none, *batches])

@@ -25,28 +25,34 @@ from pyarrow.fs import FileSystem
 from tideline.documents import dump
 from tideline.errors import VerificationFailed
 from tideline.folding.arrow.buckets import (
-    Folded,
+    FoldedBucket,
     NotInOrder,
     Sum,
     Writer,
     counted_in,
     fold_bucket,
 )
-from tideline.folding.arrow.changes import Counted, buckets, gathered, of_rows, places_of
-from tideline.folding.arrow.merging import flags, is_filled
-from tideline.folding.arrow.places import Wanted, last_truncate
-from tideline.folding.arrow.rows import TOPIC_ID, Shape, hashes_of, read_rows
-from tideline.folding.arrow.spilling import Run, in_order, kept, portions, spilled
+from tideline.folding.arrow.changes import (
+    CountedChanges,
+    buckets,
+    gathered,
+    hashes_of_places,
+    of_rows,
+)
+from tideline.folding.arrow.merged_rows import flags, is_filled
+from tideline.folding.arrow.row_shape import TOPIC_ID, RowShape, hashes_of, read_rows
+from tideline.folding.arrow.spilling import SortedRun, kept, portions, sorted_runs, spilled
+from tideline.folding.arrow.total_order import Wanted, last_truncate
 from tideline.folding.arrow.untold import Suspects
 from tideline.folding.barriers import later_of, unplaced
 from tideline.launch.runtime import free_bytes, spill_folders
-from tideline.model.current import BUCKET, COORDINATES, Barrier, BucketState, Refusal, differing
+from tideline.model.current import BUCKET, COORDINATES, Barrier, BucketState, FoldRefusal, differing
 from tideline.model.decoding import UNAVAILABLE
 from tideline.model.fold_job import FoldJob, FoldResult
 from tideline.model.offsets import CoordinateRange
 from tideline.model.places import Places
 from tideline.model.spark_job import SparkResult
-from tideline.table.port import Stores
+from tideline.table.table_port import Stores
 from tideline.table.written_files import MANIFEST, Manifest
 
 log = logging.getLogger("tideline")
@@ -71,7 +77,7 @@ def fold(job: FoldJob, stores: Stores) -> FoldResult:
     """
     with ExitStack() as ended:
         ended.callback(pa.default_memory_pool().release_unused)
-        return _Fold(job, stores, Shape(job.plan), ended).result()
+        return _Fold(job, stores, RowShape(job.plan), ended).result()
 
 
 @dataclass(frozen=True)
@@ -85,7 +91,7 @@ class _Work:
         is_stopped: Whether a bucket has failed.
     """
 
-    runs: Sequence[Run]
+    runs: Sequence[SortedRun]
     barrier: Barrier | None
     says_all: bool
     is_stopped: threading.Event = field(default_factory=threading.Event)
@@ -101,7 +107,7 @@ class _Fold:
 
     job: FoldJob
     stores: Stores
-    shape: Shape
+    shape: RowShape
     ended: ExitStack
     _again: list[np.ndarray] = field(default_factory=list)
     _foreign: dict[int, int] = field(default_factory=dict)  # of each bucket: rows of others
@@ -109,7 +115,7 @@ class _Fold:
     def result(self) -> FoldResult:
         """What came of it."""
         job, plan, suspects = self.job, self.job.plan, self._suspects
-        counted = Counted() if suspects is None else Counted(hears=suspects.note)
+        counted = CountedChanges() if suspects is None else CountedChanges(hears=suspects.note)
         anew = {*range(plan.layout.buckets)} if plan.is_anew else {*job.anew}
         runs = [*self._runs(counted)]
         report = _report(job, counted)
@@ -144,10 +150,10 @@ class _Fold:
         return Suspects(self.job) if self.job.plan.deletes.told else None
 
     def _looked(
-        self, report: FoldResult, touched: Sequence[int], runs: Sequence[Run]
+        self, report: FoldResult, touched: Sequence[int], runs: Sequence[SortedRun]
     ) -> FoldResult:
         """What stands in every bucket, and what its changes alone would make of it."""
-        made, found = dict[int, Folded](), dict[int, Sum]()
+        made, found = dict[int, FoldedBucket](), dict[int, Sum]()
         for bucket in touched:
             changes = [run.parts(self.shape, bucket) for run in runs]
             made[bucket] = fold_bucket(
@@ -178,7 +184,7 @@ class _Fold:
         schema = pa.schema([self.shape.schema.field(name) for name in names])
         for bucket, rows in self._all_standing(schema):
             there = rows.filter(pa.array(wanted.mask(rows)))
-            is_lost = not np.isin(places_of(self.shape, there), known).all()
+            is_lost = not np.isin(hashes_of_places(self.shape, there), known).all()
             if is_lost or (plan.has_unavailable and is_filled(rows).any()):
                 found.add(bucket)
         return found
@@ -202,7 +208,7 @@ class _Fold:
         key = self.job.plan.layout.key
         return read_rows(store, path, schema, self.shape.topics, key=key, foreign=foreign)
 
-    def _runs(self, counted: Counted) -> Iterator[Run]:
+    def _runs(self, counted: CountedChanges) -> Iterator[SortedRun]:
         """The changes; in memory if they are few."""
         run, is_first = self._kept([]), True
         for number, held in enumerate(portions(self._changes(counted))):
@@ -212,11 +218,11 @@ class _Fold:
             run = self._kept(held)
         yield run if is_first else self._spilled(run)
 
-    def _kept(self, held: Sequence[pa.RecordBatch]) -> Run:
+    def _kept(self, held: Sequence[pa.RecordBatch]) -> SortedRun:
         rows = gathered(self.shape, held)
         return kept(self.shape, rows, buckets(self.shape, rows))
 
-    def _spilled(self, run: Run) -> Run:
+    def _spilled(self, run: SortedRun) -> SortedRun:
         return spilled(run, self._spills / f"{uuid.uuid4().hex}.arrow")
 
     @cached_property
@@ -227,7 +233,7 @@ class _Fold:
             other.remove()
         return self.ended.enter_context(first)
 
-    def _changes(self, counted: Counted) -> Iterator[pa.RecordBatch]:
+    def _changes(self, counted: CountedChanges) -> Iterator[pa.RecordBatch]:
         """The changes of the plan; of buckets that are folded anew, all that are decoded."""
         job, plan = self.job, self.job.plan
         anew = () if plan.is_anew else job.anew
@@ -235,12 +241,12 @@ class _Fold:
         for rows in self._read(job.typed_files, plan.ranges, counted):
             if plan.again:
                 there = rows.filter(pa.array(again.mask(rows)))
-                self._again.append(places_of(self.shape, there))
+                self._again.append(hashes_of_places(self.shape, there))
             if job.only:
                 yield self._of_buckets(rows, job.only)
             else:
                 yield self._of_buckets(rows, anew, others=True) if anew else rows
-        for rows in self._read(job.every_file, plan.covered, Counted()) if anew else ():
+        for rows in self._read(job.every_file, plan.covered, CountedChanges()) if anew else ():
             yield self._of_buckets(rows, anew)
 
     def _of_buckets(
@@ -253,8 +259,8 @@ class _Fold:
         self,
         files: Sequence[str],
         ranges: Sequence[CoordinateRange],
-        counted: Counted,
-        shape: Shape | None = None,
+        counted: CountedChanges,
+        shape: RowShape | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """The changes at coordinates; in all columns if no shape is given."""
         shape, wanted = shape or self.shape, Wanted(Places.of(ranges))
@@ -266,11 +272,11 @@ class _Fold:
                     some = typed if mask.all() else typed.filter(pa.array(mask))
                     yield of_rows(shape, counted, some)
 
-    def _buckets(self, touched: Sequence[int], work: _Work) -> Mapping[int, Folded]:
+    def _buckets(self, touched: Sequence[int], work: _Work) -> Mapping[int, FoldedBucket]:
         """What becomes of each bucket; some at a time, in threads that have ended afterwards."""
         files = dict[int, str]()
 
-        def one(bucket: int) -> Folded:
+        def one(bucket: int) -> FoldedBucket:
             try:
                 found, path = self._folded(bucket, work)
             except NotInOrder:
@@ -299,7 +305,7 @@ class _Fold:
         bucket: int,
         work: _Work,
         standing: Sequence[Iterator[pa.RecordBatch]] | None = None,
-    ) -> tuple[Folded, str | None]:
+    ) -> tuple[FoldedBucket, str | None]:
         """What becomes of a bucket, and its new file; None where it has no rows.
 
         Args:
@@ -322,7 +328,7 @@ class _Fold:
             writer.close()
         return found, writer.path if writer.is_made else None
 
-    def _sorted(self, bucket: int, work: _Work) -> tuple[Folded, str | None]:
+    def _sorted(self, bucket: int, work: _Work) -> tuple[FoldedBucket, str | None]:
         """The same of a bucket whose files others have written, in another order.
 
         Its rows are held against the ledger first: where these are others, nothing is folded.
@@ -330,13 +336,13 @@ class _Fold:
         Raises:
             VerificationFailed: A key stands twice there, also by the ledger.
         """
-        found = Folded()
+        found = FoldedBucket()
         with ExitStack() as opened:
             batches = (rows for file in self._rows_of(bucket, opened) for rows in file)
             folder = self._spills / f"{bucket}"
             folder.mkdir()
             opened.callback(shutil.rmtree, folder)  # a table in another order is more than a disk
-            standing = in_order(self.shape, counted_in(self.shape, batches, found), folder)
+            standing = sorted_runs(self.shape, counted_in(self.shape, batches, found), folder)
             found.found.live += self._foreign.pop(bucket, 0)
             state = _states({bucket: found.found})
             if differing(self.job.before_in([bucket]), state):
@@ -381,7 +387,7 @@ class _Fold:
             text.write(dump(manifest).encode())
 
 
-def _buckets_in(run: Run) -> Iterator[int]:
+def _buckets_in(run: SortedRun) -> Iterator[int]:
     starts = np.concatenate(([0], run.ends[:-1]))
     yield from np.flatnonzero(run.ends > starts).tolist()
 
@@ -392,7 +398,7 @@ def _workers(buckets: int) -> int:
     return max(1, min(cores, buckets, free_bytes() // _THREAD_BYTES))
 
 
-def _report(job: FoldJob, counted: Counted) -> FoldResult:
+def _report(job: FoldJob, counted: CountedChanges) -> FoldResult:
     """What is to be said before anything is written."""
     plan, refused, barrier = job.plan, [*counted.refused], job.plan.barrier
     if barrier is not None:
@@ -415,7 +421,7 @@ def _states(sums: Mapping[int, Sum]) -> tuple[BucketState, ...]:
     return tuple(state for state in states if state.rows)
 
 
-def _moved(made: Mapping[int, Folded]) -> tuple[Refusal, ...]:
+def _moved(made: Mapping[int, FoldedBucket]) -> tuple[FoldRefusal, ...]:
     """The first few keys that stand in two partitions."""
-    moved = [Refusal("moved", f.moved) for f in made.values() if f.moved is not None]
+    moved = [FoldRefusal("moved", f.moved) for f in made.values() if f.moved is not None]
     return tuple(moved[:_MOST_NAMED])

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tideline.folding.arrow.castable import java_text
 from tideline.folding.arrow.keys import ESCAPES, text_of
-from tideline.folding.arrow.texts import java_text
 
 Write = Callable[[Any], str]
 _PLAIN = ("long", "integer", "short", "byte", "boolean")

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from tideline.folding.arrow.changes import Latest, newest, only
 from tideline.folding.arrow.keys import comparable
-from tideline.folding.arrow.rows import Shape, grouped
+from tideline.folding.arrow.row_shape import RowShape, in_groups
 
 PORTION, _PORTION_BYTES = 400_000, 256 * 1024 * 1024
 """So many rows are sorted in memory; of more, sorted runs are spilled."""
@@ -27,7 +27,7 @@ _PART, _PART_BYTES = 8192, 1024 * 1024
 
 
 @dataclass(frozen=True)
-class Run:
+class SortedRun:
     """Changes that are sorted by bucket and key.
 
     Args:
@@ -40,7 +40,7 @@ class Run:
     file: Path | None
     kept: Latest | None
 
-    def parts(self, shape: Shape, bucket: int) -> Iterator[Latest]:
+    def parts(self, shape: RowShape, bucket: int) -> Iterator[Latest]:
         """The changes of a bucket, in the order of their keys."""
         start = int(self.ends[bucket - 1]) if bucket else 0
         end = int(self.ends[bucket])
@@ -63,7 +63,7 @@ def _part_rows(rows: pa.RecordBatch) -> int:
     return max(1, min(_PART, _PART_BYTES * len(rows) // max(1, int(rows.nbytes))))
 
 
-def _read(shape: Shape, batch: pa.RecordBatch) -> Latest:
+def _read(shape: RowShape, batch: pa.RecordBatch) -> Latest:
     rows = batch.select(shape.schema.names)
     low, high = (np.asarray(batch.column(name)) for name in (_LOW, _HIGH))
     if shape.plan.has_unavailable:
@@ -71,14 +71,14 @@ def _read(shape: Shape, batch: pa.RecordBatch) -> Latest:
     return only(rows, comparable([rows.column(n) for n in shape.plan.layout.key]), low, high)
 
 
-def kept(shape: Shape, rows: pa.RecordBatch, buckets: np.ndarray) -> Run:
+def kept(shape: RowShape, rows: pa.RecordBatch, buckets: np.ndarray) -> SortedRun:
     """Changes in memory as a run."""
     latest, of = newest(shape, rows, buckets)
     ends = np.searchsorted(of, np.arange(shape.plan.layout.buckets), "right")
-    return Run(ends, None, latest)
+    return SortedRun(ends, None, latest)
 
 
-def spilled(run: Run, file: Path) -> Run:
+def spilled(run: SortedRun, file: Path) -> SortedRun:
     """A run that goes to a file, which is new; the changes of a key are in one part."""
     latest = run.kept
     assert latest is not None
@@ -96,7 +96,7 @@ def spilled(run: Run, file: Path) -> Run:
                 to.write_batch(batch.slice(at, behind - at))
                 parts, at = parts + 1, behind
             ends.append(parts)
-    return Run(np.array(ends), file, None)
+    return SortedRun(np.array(ends), file, None)
 
 
 @contextmanager
@@ -110,8 +110,8 @@ def new_file(file: Path, schema: pa.Schema) -> Iterator[pa.RecordBatchFileWriter
         yield to
 
 
-def in_order(
-    shape: Shape, batches: Iterable[pa.RecordBatch], folder: Path
+def sorted_runs(
+    shape: RowShape, batches: Iterable[pa.RecordBatch], folder: Path
 ) -> list[Iterator[pa.RecordBatch]]:
     """Rows in runs that are sorted by key.
 
@@ -122,7 +122,9 @@ def in_order(
     return [_rows_in(file) for file in [*_sorted_files(shape, batches, folder)]]
 
 
-def _sorted_files(shape: Shape, batches: Iterable[pa.RecordBatch], folder: Path) -> Iterator[Path]:
+def _sorted_files(
+    shape: RowShape, batches: Iterable[pa.RecordBatch], folder: Path
+) -> Iterator[Path]:
     for held in portions(batches):
         rows = pa.concat_batches(held)
         keys = comparable([rows.column(n) for n in shape.plan.layout.key])
@@ -144,4 +146,4 @@ def _rows_in(file: Path) -> Iterator[pa.RecordBatch]:
 
 def portions(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
     """Batches, as many at a time as memory bears; none where there are none."""
-    return grouped(batches, PORTION, _PORTION_BYTES)
+    return in_groups(batches, PORTION, _PORTION_BYTES)

@@ -22,19 +22,21 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from tideline.folding.arrow.changes import Counted, Said, texts_of
+from tideline.folding.arrow.changes import CountedChanges, Said, texts_of_keys
 from tideline.folding.arrow.keys import text_hashes
-from tideline.folding.arrow.places import eras, is_truncated, numbers, orders
 from tideline.folding.arrow.record_keys import record_keys
-from tideline.folding.arrow.rows import Shape
+from tideline.folding.arrow.row_shape import RowShape
 from tideline.folding.arrow.spilling import new_file
-from tideline.folding.arrow.unset import is_unset
-from tideline.model.current import COORDINATES, IS_DELETED, Barrier, FoldPlan, Refusal
+from tideline.folding.arrow.total_order import eras, is_truncated, numbers, orders
+from tideline.folding.arrow.unset_columns import is_unset
+from tideline.model.current import COORDINATES, IS_DELETED, Barrier, FoldPlan, FoldRefusal
 from tideline.model.fold_job import FoldJob, FoldResult
 from tideline.model.offsets import CoordinateRange
 from tideline.model.places import Places
 
-Read = Callable[[Sequence[str], Sequence[CoordinateRange], Counted, Shape], Iterator[object]]
+Read = Callable[
+    [Sequence[str], Sequence[CoordinateRange], CountedChanges, RowShape], Iterator[object]
+]
 """Reads the changes of files at coordinates, in some columns, and tells a `Counted` of them."""
 _MOST_NAMED = 5
 _HELD, _HELD_BYTES = 2_000_000, 256 * 1024 * 1024
@@ -71,7 +73,7 @@ class Suspects:
     """Records with a delete that may name another key than its row's, by their keys' hashes."""
 
     def __init__(self, job: FoldJob) -> None:
-        self._shape, self._is_late = Shape(job.plan), is_late(job.plan)
+        self._shape, self._is_late = RowShape(job.plan), is_late(job.plan)
         # where the changes are all that is decoded, nothing is to be picked out of it
         self._is_all = self._is_late and _is_whole(job)
         self._sure, self._maybe, self._has_any = _Hashes(), _Hashes(), False
@@ -109,7 +111,7 @@ class Suspects:
             files: Sequence[str], ranges: Sequence[CoordinateRange], wanted: np.ndarray | None
         ) -> _Histories:
             found = _Histories(shape, wanted, folder)
-            for _ in read(files, ranges, Counted(hears=found.add), shape):
+            for _ in read(files, ranges, CountedChanges(hears=found.add), shape):
                 pass
             return found
 
@@ -127,7 +129,9 @@ class Suspects:
             history = whole or histories(job.typed_files, plan.ranges, wanted)
         else:
             history = histories(job.every_file, plan.covered, wanted)
-        refused = tuple(Refusal("untold", what) for what in history.left(report.barrier, wanted))
+        refused = tuple(
+            FoldRefusal("untold", what) for what in history.left(report.barrier, wanted)
+        )
         return replace(report, refused=(*report.refused, *refused))
 
 
@@ -156,11 +160,11 @@ class _Hashes:
         return self._held[0]
 
 
-def _narrow(plan: FoldPlan) -> Shape:
+def _narrow(plan: FoldPlan) -> RowShape:
     """The columns that tell of a delete which key it means."""
     named = {*plan.deletes.told, *plan.deletes.untold, *(name for name, _ in plan.marks)}
     columns = (c for c in plan.columns if c.name in plan.layout.key or c.source in named)
-    return Shape(replace(plan, columns=tuple(columns), has_unavailable=False))
+    return RowShape(replace(plan, columns=tuple(columns), has_unavailable=False))
 
 
 def _records(plan: FoldPlan, typed: pa.RecordBatch) -> pa.Array:
@@ -169,7 +173,7 @@ def _records(plan: FoldPlan, typed: pa.RecordBatch) -> pa.Array:
     return record_keys([typed.column(n) for n in names], names, [kinds[n] for n in names])
 
 
-def _untold(shape: Shape, said: Said) -> np.ndarray:
+def _untold(shape: RowShape, said: Said) -> np.ndarray:
     """Which changes delete, and may lack a column of the key."""
     kinds = {c.source: c.type for c in shape.plan.columns}
     found = np.zeros(len(said.rows), bool)
@@ -198,7 +202,7 @@ class _Histories:
         folder: Gives a private one for the files.
     """
 
-    shape: Shape
+    shape: RowShape
     wanted: np.ndarray | None
     folder: Callable[[], Path]
     _held: list[pa.RecordBatch] = field(default_factory=list)
@@ -225,7 +229,7 @@ class _Histories:
             rows = rows.filter(pa.array(_among(hashes, self.wanted)))
         if not len(rows):
             return
-        texts = texts_of(self.shape, rows)
+        texts = texts_of_keys(self.shape, rows)
         rows = rows.select([*self._own, IS_DELETED, _RECORD, _HASH, *flags])
         rows = rows.append_column(_KEY, texts)
         self._held.append(rows)

@@ -58,7 +58,7 @@ public final class AvroDecoder extends Decoder {
 
   private final Map writers;
 
-  /** @param read See tideline.decoding.spark.avro. */
+  /** @param read See tideline.decoding.spark.avro_decoder. */
   public AvroDecoder(String specification, JsonNode read) {
     super(specification, read);
     Map places = new HashMap();

@@ -27,7 +27,7 @@ import org.apache.spark.unsafe.types.UTF8String;
  * that comes twice the last one counts, a message that comes twice is merged, members of a oneof
  * clear each other. Where Google's parsers change a value in silence (a number that is too long for
  * its type, a known field in another encoding) the record is set aside. docs/decoding.md has the
- * rules; Python makes the specification of descriptors (tideline.decoding.spark.protobuf).
+ * rules; Python makes the specification of descriptors (tideline.decoding.spark.protobuf_decoder).
  *
  * <p>It has no state but its specification. Compiled by Janino, see JsonDecoder.
  */
@@ -77,7 +77,7 @@ public final class ProtobufDecoder extends Decoder {
   private final Map writers;
   private final boolean isFramed;
 
-  /** @param read See tideline.decoding.spark.protobuf. */
+  /** @param read See tideline.decoding.spark.protobuf_decoder. */
   public ProtobufDecoder(String specification, JsonNode read) {
     super(specification, read);
     this.isFramed = ((JsonNode) read.get("framed")).booleanValue();
