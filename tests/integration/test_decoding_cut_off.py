@@ -116,8 +116,10 @@ def test_whoever_finishes_a_decoding_whose_commits_stand_needs_no_spark(
     if not are_there:
         DeltaTable(lake.run("look").typed.by_type[""].uri).delete("offset > 0")
     executed = []
-    execute = decode_steps.execute
-    monkeypatch.setattr(decode_steps, "execute", lambda *a: executed.append(1) or execute(*a))
+    execute = decode_steps.execute_decoding
+    monkeypatch.setattr(
+        decode_steps, "execute_decoding", lambda *a: executed.append(1) or execute(*a)
+    )
     run = lake.run("two")
     with run.ledger.lease("decoder"):
         decode_steps.finish_open(run)

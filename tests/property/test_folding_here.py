@@ -160,7 +160,7 @@ def test_sorted_rows_of_one_bucket_are_on_the_disk_at_a_time(tmp_path, monkeypat
         there.append(sum(name.suffix == ".arrow" for name in folder.parent.rglob("*")))
         return in_order(shape, batches, folder)
 
-    monkeypatch.setattr(folding, "in_order", counted)
+    monkeypatch.setattr(folding, "sorted_runs", counted)
     folds.has(*(change(20 + n, f"k{n:02}", "u", "y", n) for n in range(20)))
     assert folds.fold([at(20, 40)]).written.rows == 20
     assert there == [0, 0, 0]

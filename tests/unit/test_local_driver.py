@@ -1,5 +1,6 @@
 """The run's side of a warm driver: whom it asks, when it starts another one, when it gives up."""
 
+import ast
 import os
 import signal
 import socket
@@ -202,7 +203,8 @@ def test_all_drivers_are_ended(fake):
 def test_a_driver_starts_its_jvm_before_it_imports_anything_large():
     """What is imported before is waited for; everything else is imported while the JVM starts."""
     program = (Path(__file__).parents[2] / "spark_jobs/local_driver.py").read_text()
-    top = "\n".join(line for line in program.splitlines() if line.startswith(("import", "from")))
+    imports = (n for n in ast.parse(program).body if isinstance(n, ast.Import | ast.ImportFrom))
+    top = "\n".join(map(ast.unparse, imports))
     large = {"pydantic", "pyspark", "ssl", "tideline.documents", "yaml"}
     looked = f"{top}\nassert not {large!r} & set(sys.modules), {large!r} & set(sys.modules)"
     path = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "plugins")}

@@ -64,7 +64,7 @@ def test_an_interrupt_while_a_command_is_imported_shows_no_code():
     assert (done.returncode, done.stdout, done.stderr) == (130, "", INTERRUPTED)
 
 
-@pytest.mark.parametrize("where", ["build_parser", "_log_to_stderr", "Output.tell"])
+@pytest.mark.parametrize("where", ["build_parser", "_log_to_stderr", "CommandOutput.tell"])
 def test_an_interrupt_before_a_command_begins_or_while_it_ends_shows_no_code(where):
     """The last one is a second interrupt, while the first is told."""
     program = (

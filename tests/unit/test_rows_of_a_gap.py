@@ -52,8 +52,8 @@ def decide(monkeypatch):
     """Decides about rows; takes what the table holds and what is found about the log."""
 
     def decided(counted, changes=()):
-        monkeypatch.setattr(decisions, "find_commit", lambda run, record, head: COMMIT)
-        monkeypatch.setattr(decisions, "count_rows", lambda *_: counted)
+        monkeypatch.setattr(decisions, "find_plan_commit", lambda run, record, head: COMMIT)
+        monkeypatch.setattr(decisions, "count_plan_rows", lambda *_: counted)
         monkeypatch.setattr(decisions, "changes_after_read", lambda run, asked: changes)
         monkeypatch.setattr(decisions, "_remove_unverified", lambda *_: REMOVED)
         record = RunRecord("run-1", "live", "superseded", "digest", NOW, plan=plan(RANGE))
