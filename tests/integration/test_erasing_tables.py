@@ -107,7 +107,7 @@ def test_each_key_is_looked_for_in_each_table_that_it_fits(tmp_path):
         write_deltalake(str(tmp_path / name), pa.table(log | columns))
     tables = [MaintainedTable(str(tmp_path / name)) for name in ("today", "before", "first")]
     keys = [{"id": "7"}, {"id": "abc"}, {"id": "nobody"}]
-    found, had, unasked = erase_finding._by_columns(tables, keys)
+    found, had, unasked = erase_finding._by_columns(tables, 1, keys, keys)
     assert sorted(offset for _, offset in found) == [0, 2]
     assert had == {0, 1}
     assert [text.split(":")[0] for text in unasked] == [
@@ -135,7 +135,8 @@ def test_a_column_that_had_another_type_finds_nobody_else(
         log = {"topic_id": [str(UUID(int=7))], "generation": [0], "partition": [0]}
         write_deltalake(str(tmp_path / name), pa.table({**log, "offset": [offset], "id": values}))
         tables.append(MaintainedTable(str(tmp_path / name)))
-    found, _, unasked = erase_finding._by_columns(tables, [{"id": key} for key in keys])
+    wanted = [{"id": key} for key in keys]
+    found, _, unasked = erase_finding._by_columns(tables, 1, wanted, wanted)
     assert sorted(offset for _, offset in found) == offsets
     assert [told in text for text in unasked] == ([True] if told else [])
 
@@ -209,7 +210,7 @@ def test_which_keys_have_rows_whatever_their_column_is(tmp_path, name):
     table = MaintainedTable(str(tmp_path))
     asked = [{name: given, "b": "y"}, {name: given, "b": "x"}, {name: given}]
     keys = [key for one in asked for key in table.spelled([one])]
-    found, had, _ = erase_finding._by_columns([table], keys)
+    found, had, _ = erase_finding._by_columns([table], 1, keys, keys)
     assert ({place[1] for place in found}, had) == ({3}, {1, 2})
 
 

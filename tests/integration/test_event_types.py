@@ -612,6 +612,30 @@ def test_keys_are_looked_for_in_each_types_table(lake):
         } == has
 
 
+def test_each_type_spells_a_key_as_its_own_column_does(tmp_path):
+    """A text is no number, nor another text: neither hides a record, nor finds somebody else's."""
+    lake = lake_of(tmp_path, CREATED, PAID)
+    number = lake.register(ID, subject="created-value")
+    text = lake.register(("id", "string"), subject="paid-value", record="Paid")
+    lake.lands(value_of(number), *[value_of(text)] * 3)
+    lake.decodes("one")
+    rows = {0: "7", 1: "'7'", 2: "'007'", 3: "'abc'"}
+    for offset, value in rows.items():
+        table = DeltaTable(str(tmp_path / f"typed_{'paid' if offset else 'created'}"))
+        table.update(updates={"id": value}, predicate=f"offset = {offset}")
+    run = lake.run("erase")
+    former, _ = open_former(run)
+    state = lake.ledger.update(lambda s: s.with_secret("00"))
+    places = {"7": [0, 1], "007": [0, 2], "abc": [3], "8": []}
+    for given in [(key,) for key in places] + [("abc", "7")]:
+        asked = AskedKeys(tuple({"id": key} for key in given))
+        found = find_records(run, asked.spelled(run, former), asked, state, former)
+        there = [o for r in found.ranges for o in range(r.start_offset, r.end_offset)]
+        assert there == sorted(o for key in given for o in places[key])
+        assert any("typed_created: no row" in text for text in found.unasked) == ("abc" in given)
+        assert found.had == {n for n, key in enumerate(given) if places[key]}
+
+
 def test_a_type_without_a_table_yet_is_no_trouble(lake):
     """Nothing was decoded since it was added: who audits, erases or redrives goes on."""
     types(lake, CREATED, PAID, {"type": "moved", "subject": "moved-value"})

@@ -103,6 +103,8 @@ class AskedKeys:
     def spelled(self, run: RunContext, former: Former) -> AskedKeys:
         """The same keys, as the columns of the typed table spell them, or of one of before.
 
+        Of several event types' tables, the first one decides that can have the key.
+
         Raises:
             BadInput: Nothing is decoded, a column is none of the typed table or rounds its values,
                 or a value does not fit it; no message shows one.
@@ -130,7 +132,8 @@ class AskedKeys:
                     " people's records would be found; allowed: --raw-key, or another column"
                 )
         try:
-            return replace(self, keys=tuple(_spelled(tables, self.keys)))
+            own = [t for t in run.typed.by_type.values() if t.columns()]
+            return replace(self, keys=tuple(_spelled(own, tables, self.keys)))
         except BadInput:  # it shows the value
             kinds = ", ".join(f"{name} is {types[name]}" for name in names)
             raise BadInput(
@@ -258,7 +261,8 @@ def find_records(
     """
     head = state.head
     tables = _by_role(run, former)
-    found, had, unasked = _by_columns(tables["decoded"], asked.keys)
+    today = 0 if run.typed is None else len(run.typed.by_type)
+    found, had, unasked = _by_columns(tables["decoded"], today, asked.keys, given.keys)
     of_raw_keys = _raw_with(tables, asked.raw_keys)
     there = {row["key"] for row in of_raw_keys.values()}
     had |= {n for n, key in enumerate(asked.raw_keys, len(asked.keys)) if key in there}
@@ -374,23 +378,48 @@ def _first_with(tables: Sequence[TablePort], names: Iterable[str]) -> TablePort:
     return next((t for t in tables if wanted <= {*_types_of(t)}), tables[0])
 
 
-def _spelled(tables: Sequence[TablePort], keys: Iterable[Key]) -> Iterator[Key]:
-    """Keys as the columns of the first table spell them that has these."""
+def _spelled(
+    own: Sequence[TablePort], tables: Sequence[TablePort], keys: Iterable[Key]
+) -> Iterator[Key]:
+    """Keys as the columns of the first table spell them that has these, and can have the key."""
     for names, group in groupby(keys, key=tuple):
-        yield from _first_with(tables, names).spelled([*group])
+        having = [table for table in own if _has_exactly(table, names)]
+        yield from _spelled_by(having or [_first_with(tables, names)], [*group])
+
+
+def _spelled_by(tables: Sequence[TablePort], keys: Sequence[Key]) -> Sequence[Key]:
+    first, *others = tables
+    try:  # each call opens the table
+        return first.spelled(keys)
+    except BadInput:
+        if not others:
+            raise
+    if len(keys) == 1:
+        return _spelled_by(others, keys)
+    return [spelled for key in keys for spelled in _spelled_by(tables, [key])]
 
 
 def _by_columns(
-    tables: Sequence[TablePort], keys: Sequence[Key]
+    tables: Sequence[TablePort], today: int, keys: Sequence[Key], given: Sequence[Key]
 ) -> tuple[set[Place], set[int], tuple[str, ...]]:
-    """Where records of keys are, which keys have some, and which tables some keys do not fit."""
+    """Where records of keys are, which keys have some, and which tables some keys do not fit.
+
+    Args:
+        tables: Typed tables.
+        today: How many of them, the first ones, are today's. Each spells what was given.
+        keys: As one of them spells them, which tables of before have to do as well.
+        given: The same keys as somebody has given them.
+    """
     by_names: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for number, key in enumerate(keys):
         by_names[tuple(key)].append(number)
     found, had, unasked = set[Place](), set[int](), list[str]()
     for names, numbers in by_names.items():
-        for table in tables:
-            asked = _fitting(table, names, {number: keys[number] for number in numbers})
+        for place, table in enumerate(tables):
+            wanted = given if place < today else keys
+            asked = _fitting(table, names, {n: wanted[n] for n in numbers})
+            if place >= today:
+                asked = {n: key for n, key in asked.items() if key == keys[n]}
             if left := len(numbers) - len(asked):
                 what = f"{left} of the keys fit no column of {table.uri}: no row is found by them"
                 unasked.append(f"{what} there")
@@ -408,13 +437,12 @@ def _by_columns(
 
 
 def _fitting(table: TablePort, names: Iterable[str], keys: Mapping[int, Key]) -> dict[int, Key]:
-    """Keys that a table of today or of before spells alike; the others are left.
+    """Keys as a table spells them, without those that it cannot have.
 
-    A table of before may lack a column, or have it in another type. There a rounded value, or one
-    that is spelled otherwise, may be another person's: the text `007` is not the number 7.
+    It may lack a column, or have it in another type than the first one. There a rounded value, or
+    one that is spelled otherwise, may be another person's: the text `007` is not the number 7.
     """
-    types = _types_of(table)
-    if not {*names} <= {*types} or any(types[name] in _ROUNDING for name in names):
+    if not _has_exactly(table, names):
         return {}
     spelled: dict[int, Key] = {}
     try:  # each call opens the table
@@ -423,13 +451,19 @@ def _fitting(table: TablePort, names: Iterable[str], keys: Mapping[int, Key]) ->
         for number, key in keys.items():
             with suppress(BadInput):
                 spelled[number] = table.spelled([key])[0]
-    return {number: key for number, key in spelled.items() if key == keys[number]}
+    return spelled
 
 
 def _texts_of_before(table: TablePort, today: TablePort, names: Iterable[str]) -> list[str]:
     """The columns of keys that are text in a table of before, and something else today."""
     types, now = _types_of(table), _types_of(today)
     return [name for name in names if types[name] == "string" != now.get(name)]
+
+
+def _has_exactly(table: TablePort, names: Iterable[str]) -> bool:
+    """Whether a table has these columns, and each value of them is one key's."""
+    types = _types_of(table)
+    return all(name in types and types[name] not in _ROUNDING for name in names)
 
 
 def _types_of(table: TablePort) -> dict[str, str]:
