@@ -156,7 +156,7 @@ def test_a_type_that_has_a_table_stays_in_the_file(lake, left):
     """Taken out, or called otherwise, its rows would be nobody's."""
     types(lake, *left)
     lake.lands(value_of(lake.created))
-    with pytest.raises(BadInput, match="the ledger knows the typed table of event type paid"):
+    with pytest.raises(BadInput, match="does not name it: name the type, with ended: true"):
         lake.decodes("two")
     types(lake, CREATED, PAID)
     lake.decodes("three")
@@ -251,6 +251,20 @@ def test_an_id_that_two_types_claim_halts(lake):
     types(lake, CREATED, PAID)
     assert lake.redrives("again").moved == 1
     assert places(lake) == {"created": [0, 5], "paid": [1, 4], "bad": [(3, "other_type")]}
+    assert is_clean(lake)
+
+
+def test_an_id_that_two_types_claim_halts_who_decodes_again(lake):
+    """Its rows stand in a type's table: they stay there until somebody has decided."""
+    types(lake, CREATED | {"subject": "*-value", "record": "Order"}, PAID)
+    stood = places(lake)
+    with pytest.raises(DecodingHalted, match=r"schema 2: types created, paid all claim it"):
+        lake.decodes_again("two")
+    assert places(lake) == stood == {"created": [0], "paid": [1], "bad": [(3, "other_type")]}
+    decides(lake, "quarantine")
+    lake.decodes_again("three")
+    assert places(lake)["bad"] == [(1, "type_mismatch"), (3, "other_type")]
+    assert lake.ledger.read().open_incidents == ()
     assert is_clean(lake)
 
 

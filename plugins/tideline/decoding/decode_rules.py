@@ -330,7 +330,9 @@ def strangers(
         return
     for name in known_ids.keys() - {table.name for table in tables}:
         what = f"the typed table of event type {name}" if name else "one typed table"
-        yield f"decode.value.types: the ledger knows {what}, and the stream file does not name it"
+        cure = ": name the type, with ended: true if no more of it are to come" if name else ""
+        text = f"decode.value.types: the ledger knows {what}, and the stream file does not name it"
+        yield text + cure
     for table in tables:
         seen, known = table.seen, known_ids.get(table.name)
         if known is None:

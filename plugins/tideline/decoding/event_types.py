@@ -139,7 +139,8 @@ def parts_with(
     """The parts of a plan with the schemas whose ids records have brought.
 
     Args:
-        plan: A redrive never halts: its records are in quarantine already.
+        plan: A redrive never halts: its records are in quarantine already. Who decodes again does
+            where an id is of two types: its rows stand in the table of one.
         new_ids: By part.
         new_schemas: Texts of those that records bring themselves, by part.
         sizes: How many fields the tables had before any was brought, by part and type.
@@ -147,7 +148,7 @@ def parts_with(
     if not plan.types:
         return readers.parts_with(run, plan, new_ids, new_schemas, sizes)
     ids = tuple(new_ids.get("value", ()))
-    plan = replace(plan, parts=_claimed(run, plan.parts, ids, sizes, may_halt=not plan.redrives))
+    plan = replace(plan, parts=_claimed(run, plan, ids, sizes))
     of_keys = {part: found for part, found in new_ids.items() if part != "value"}
     return readers.parts_with(run, plan, of_keys, new_schemas, sizes)
 
@@ -176,16 +177,15 @@ class _Found:
 
 def _claimed(
     run: RunContext,
-    parts: Sequence[PartPlan],
+    plan: DecodePlan,
     ids: Sequence[int],
     sizes: Mapping[tuple[str, str], int],
-    *,
-    may_halt: bool,
 ) -> tuple[PartPlan, ...]:
-    """The parts with more ids, each as one of a type, as nobody's, or as unknown."""
-    keys = [p for p in parts if p.part == "key"]
-    types = {p.type: p for p in parts if p.type not in ("", OTHER_TYPES)}
-    others = next(p for p in parts if p.type == OTHER_TYPES)
+    """A plan's parts with more ids, each as one of a type, as nobody's, or as unknown."""
+    may_halt = not plan.redrives
+    keys = [p for p in plan.parts if p.part == "key"]
+    types = {p.type: p for p in plan.parts if p.type not in ("", OTHER_TYPES)}
+    others = next(p for p in plan.parts if p.type == OTHER_TYPES)
     noted = run.ledger.known_schemas(ids)
     unknown, foreign, unfit = [*others.unknown], [*others.foreign], [*others.unfit]
     texts, new = dict(others.unreadable), defaultdict[str, list[WriterSchema]](list)
@@ -206,7 +206,7 @@ def _claimed(
         elif len(found.types) > 1 or found.writer is None:
             unfit.append(schema_id)
             is_twice = len(found.types) > 1
-            twice = f"types {first_few(found.types)} all claim it: {found.text}"
+            twice = f"types {first_few(found.types)} all claim it, make them distinct: {found.text}"
             texts[schema_id] = twice if is_twice else found.text
             (doubtful if is_twice else unread).append(f"schema {schema_id}: {texts[schema_id]}")
         else:
@@ -221,6 +221,8 @@ def _claimed(
     )
     if may_halt:
         _refuse(run, others, doubtful, unread)
+    elif plan.is_again and doubtful:
+        halt(run, others, doubtful)
     for name, writers in new.items():
         size = sizes["value", name]
         types[name] = _grown(run, types[name], writers, keys, size, may_halt=may_halt)
