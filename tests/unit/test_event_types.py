@@ -85,6 +85,7 @@ def test_a_type_is_a_section_of_its_own():
         ((CREATED,), {"table": {"uri": "/lake/one"}}, "needs {type}"),
         ((CREATED, CREATED), {}, "each type once; created is named twice"),
         (({"type": "a"},), {}, "type a: give subject or record"),
+        ((CREATED, CREATED | {"type": "b"}), {}, "types created, b claim the same records"),
         (({"type": "current", "record": "a"},), {}, "tables of other kinds"),
         (({"type": "A-b", "record": "a"},), {}, "should match pattern"),
         ((CREATED,), {"value": {"framing": "plain"}}, "framing plain lacks"),

@@ -36,6 +36,7 @@ from tideline.model.decoding import (
     context_of,
     without_case,
 )
+from tideline.model.wording import first_few
 from tideline.stream.sections import (
     TEN_YEARS,
     Address,
@@ -334,6 +335,12 @@ class Part(Section):
         for one in types:
             if (one.subject or self.subject or one.record) is None:
                 raise ValueError(f"type {one.type}: give subject or record, which tell its records")
+        claims: dict[tuple[str | None, str | None], list[str]] = {}
+        for one in types:
+            if not one.ended:
+                claims.setdefault((one.subject or self.subject, one.record), []).append(one.type)
+        if twice := next((names for names in claims.values() if len(names) > 1), None):
+            raise ValueError(f"types {first_few(twice)} claim the same records: make them distinct")
 
     def _refuse_what_single_values_lack(self) -> None:
         known = {"format"} if self.format == "none" else {"format", "null_values"}
