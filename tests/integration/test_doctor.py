@@ -2,10 +2,12 @@
 
 import json
 import os
+from dataclasses import replace
 
 import pytest
 
 from tideline.cli.main import main
+from tideline.wiring import open_ledger
 
 
 @pytest.fixture
@@ -99,6 +101,25 @@ def test_what_is_broken_is_named(harness, healthy, capsys, monkeypatch, breaks, 
     assert said in line["text"]
     assert line["runbook"]
     assert found["versions"]["state"] == "ok"
+
+
+def test_a_table_that_the_ledger_knows_and_nobody_finds_is_a_warning(harness, healthy, capsys):
+    """No run makes it anew at the same address."""
+    stream = harness.stream(decode={"value": {"format": "json"}})
+    status, found = diagnosis(capsys, healthy)
+    tables = ("raw table", "decoded table", "quarantine table")
+    assert {found[what]["state"] for what in tables} == {"ok"}
+
+    def knows(state):
+        decoding = replace(state.decoding, table_ids=("of typed", "of quarantine"))
+        return replace(state.with_head(replace(state.head, table_id="of raw")), decoding=decoding)
+
+    open_ledger(stream).update(knows)
+    status, found = diagnosis(capsys, healthy)
+    assert status == 0
+    for what, known in zip(tables, ("of raw", "of typed", "of quarantine"), strict=True):
+        assert found[what]["state"] == "warning"
+        assert f"no table is there, and the ledger knows table {known}" in found[what]["text"]
 
 
 def test_an_open_incident_is_a_warning(harness, healthy, spark, capsys):

@@ -31,8 +31,10 @@ from tideline.landing.context import RunContext
 from tideline.launch.jars import spark_jars
 from tideline.launch.java import find_java
 from tideline.launch.target import connect_url, spark_master
+from tideline.ledger.state import LedgerState
 from tideline.model.addresses import bucket_of, is_in_object_store, store_of
 from tideline.model.catalog import TableName
+from tideline.model.decoding import QUARANTINE
 from tideline.model.erasures import untold_text
 from tideline.model.incident import entries_for, has_entry, help_on
 from tideline.model.maintenance import role_of
@@ -317,11 +319,25 @@ def _table(run: RunContext, role: str) -> str:
     assert port is not None
     found: TableObservation = port.observe()
     if not found.exists:
+        if known := _known_tables(run.ledger.read()).get(role):
+            raise Warned(
+                f"no table is there, and the ledger knows table {known}. If the stream file has a"
+                " new address, the first run creates the table; else it is gone: tideline audit"
+                " FILE says what is missing"
+            )
         return "does not exist yet: the first run creates it"
     if reasons := list(table_refusals(found)):
         text = "; ".join(f"{r.name}: {r.why}. Cure: {r.remedy}" for r in reasons[:_SHOWN])
         raise BadInput(f"the table takes no plain data files: {text}")
     return f"version {found.version}"
+
+
+def _known_tables(state: LedgerState) -> dict[str, str | None]:
+    """Delta's ids of the tables that a ledger knows, by role."""
+    found = {"raw": state.head.table_id, "current": state.folding.table_id}
+    for name, table_id in state.decoding.known_tables.items():
+        found[name if name == QUARANTINE else role_of(name)] = table_id
+    return found
 
 
 def _former() -> str:
