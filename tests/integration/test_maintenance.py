@@ -100,7 +100,7 @@ def test_small_files_become_one_per_log(lake):
     assert done.after.stored.files == 6
     assert content(lake) == before
     (path,) = [f for f in files(lake) if "partition=0" in f]
-    assert "/landed-maintaining.compacted-" in path
+    assert "/landed-maintenance.compacted-" in path
     assert pq.read_table(path, partitioning=None)["offset"].to_pylist() == list(range(200))
     actions = [
         a.get("add") or a.get("remove") for a in newest_commit(lake) if "commitInfo" not in a

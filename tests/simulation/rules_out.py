@@ -167,7 +167,7 @@ IDENTITIES: dict[str, tuple[Mutant, ...]] = {
     "seen": (
         Mutant(
             "what a proposal has seen is known",
-            "adopted, observation = having_seen(adopted, observed)",
+            "adopted, observation = with_observed_ends(adopted, observed)",
             "observation = observed",
             "",
         ),
