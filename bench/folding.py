@@ -29,7 +29,7 @@ from bench.processor import used, with_jvms
 from bench.report import write_between
 from bench.tables import Table
 from devstack.spark_apps import InProcessSpark
-from tideline.delta_io import files_of
+from tideline.delta.delta_io import files_of
 from tideline.documents import load
 from tideline.folding.arrow.folding import fold as fold_over_arrow
 from tideline.model.current import CurrentColumn, Deletes, Folding, FoldPlan, FoldRecord, Layout

@@ -13,7 +13,7 @@ from deltalake import DeltaTable, QueryBuilder
 from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import NewTopic
 
-from tideline.delta_io import from_delta
+from tideline.delta.delta_io import from_delta
 
 Coordinate = tuple[str, int, int]
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tideline.catalog.catalog_port import CatalogPort
-from tideline.delta_io import files_of
+from tideline.delta.delta_io import files_of
 from tideline.folding.engine import fold_here
 from tideline.kafka.kafka_port import KafkaPort
 from tideline.kafka.kafka_settings import kafka_settings

@@ -21,7 +21,7 @@ from tests.fuzz.topic import Incarnation, Place, Topic
 from tests.simulation.store import MemoryStore, StoreState
 from tests.worlds.folds import runs_of
 from tests.worlds.rows import LOG
-from tideline.delta_io import files_of
+from tideline.delta.delta_io import files_of
 from tideline.folding.current_checking import CurrentCheck, check_current
 from tideline.folding.engine import fold_here
 from tideline.folding.fold_steps import fold_changes, verify_current

@@ -14,7 +14,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from tests.worlds.lake import Lake
-from tideline.delta_io import read_parquet
+from tideline.delta.delta_io import read_parquet
 from tideline.errors import BadInput
 from tideline.landing.attempts import begin_attempt
 from tideline.landing.table_commit import remove

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
-from tideline import delta_log
+from tideline.delta import delta_log
 from tideline.errors import BadInput, CommitConflict, ServiceAway, UnreadableDocument
 from tideline.ledger import delta_files, delta_logs, delta_store
 from tideline.ledger.delta_store import DeltaLedgerStore

@@ -15,7 +15,7 @@ from tests.integration.aging import age
 from tests.worlds.build import ID, plan, planned
 from tests.worlds.damage import spoil_page
 from tests.worlds.lake import Lake, rows
-from tideline.delta_log import DeltaLog
+from tideline.delta.delta_log import DeltaLog
 from tideline.errors import (
     AttemptFenced,
     CommitConflict,

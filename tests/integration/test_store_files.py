@@ -11,7 +11,7 @@ from pyarrow.fs import FileSelector, PyFileSystem
 
 from devstack.store_faults import Answer, Rule, counted
 from tests.worlds.object_stores import BUCKET
-from tideline.delta_io import discard_folder, files_of
+from tideline.delta.delta_io import discard_folder, files_of
 from tideline.store.table_files import SMALL_TAIL, names_in, object_store
 from tideline.table.delta_table import TargetTable
 

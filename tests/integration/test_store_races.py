@@ -17,7 +17,7 @@ from deltalake.transaction import AddAction
 from tests.worlds.build import ID
 from tests.worlds.object_stores import left_in
 from tests.worlds.tables import Rows, StoreWorld, change
-from tideline.delta_log import CommitTaken, DeltaLog
+from tideline.delta.delta_log import CommitTaken, DeltaLog
 from tideline.landing.table_commit import Watch, commit_checked
 from tideline.ledger.delta_store import DeltaLedgerStore
 from tideline.ledger.ledger import Ledger

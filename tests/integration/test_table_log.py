@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction
 
-from tideline import delta_log
+from tideline.delta import delta_log
 from tideline.table import log
 from tideline.table.log import NewestTable
 

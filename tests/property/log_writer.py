@@ -11,8 +11,8 @@ from deltalake import CommitProperties, DeltaTable
 from deltalake import exceptions as delta_errors
 from deltalake.transaction import AddAction
 
-from tideline.delta_checkpoint import NotUnderstood
-from tideline.delta_log import CommitTaken, DeltaLog
+from tideline.delta.delta_checkpoint import NotUnderstood
+from tideline.delta.delta_log import CommitTaken, DeltaLog
 
 
 def ours(folder, action, name):

@@ -19,10 +19,10 @@ from deltalake.transaction import AddAction, RemoveAction
 from obstore.exceptions import AlreadyExistsError
 
 from tests.property.log_writer import theirs
-from tideline import delta_log
-from tideline.delta_checkpoint import DamagedLog, FilesElsewhere, NotUnderstood
-from tideline.delta_io import read_commit
-from tideline.delta_log import CommitTaken, DeltaLog
+from tideline.delta import delta_log
+from tideline.delta.delta_checkpoint import DamagedLog, FilesElsewhere, NotUnderstood
+from tideline.delta.delta_io import read_commit
+from tideline.delta.delta_log import CommitTaken, DeltaLog
 
 SCHEMA = pa.schema([("slot", pa.string()), ("key", pa.string())])
 

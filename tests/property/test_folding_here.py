@@ -14,7 +14,7 @@ from tests.worlds.build import ID, OTHER_ID
 from tests.worlds.damage import spoil_page
 from tests.worlds.fold_histories import portions, records
 from tests.worlds.folds import SEQUENCE, Folds, at, change, same
-from tideline.delta_io import files_of
+from tideline.delta.delta_io import files_of
 from tideline.errors import ServiceAway, VerificationFailed
 from tideline.folding.arrow import folding, spilling
 from tideline.folding.arrow import row_shape as rows_module

@@ -11,7 +11,7 @@ import pytest
 from tests.worlds.build import ID, OTHER_ID
 from tests.worlds.folds import SEQUENCE, Folds, at, change, folded, place
 from tests.worlds.record_keys import KINDS, TEXTS, UNSET
-from tideline.delta_io import files_of
+from tideline.delta.delta_io import files_of
 from tideline.folding.arrow import folding, untold
 from tideline.folding.arrow.record_keys import record_keys
 from tideline.folding.arrow.row_shape import arrow_type

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from tideline.delta_log import DeltaLog
+from tideline.delta.delta_log import DeltaLog
 
 ROOT = Path(__file__).parents[2]
 COMMITS = int(os.environ.get("TIDELINE_TEST_COMMITS", "900"))

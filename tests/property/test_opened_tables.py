@@ -8,7 +8,7 @@ from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
 from deltalake.schema import PrimitiveType
 from deltalake.transaction import AddAction, RemoveAction
 
-from tideline.delta_log import DeltaLog
+from tideline.delta.delta_log import DeltaLog
 from tideline.table.columns import asked_of_writers, columns_of, schema_of
 from tideline.table.log import NewestTable
 from tideline.table.opened import LoggedTable, active_files

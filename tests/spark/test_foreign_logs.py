@@ -7,8 +7,8 @@ import pytest
 from deltalake import DeltaTable, Transaction
 from pyspark.errors import IllegalArgumentException
 
-from tideline.delta_log import DeltaLog
-from tideline.delta_properties import interval_ms
+from tideline.delta.delta_log import DeltaLog
+from tideline.delta.delta_properties import interval_ms
 from tideline.model.table_features import table_refusals
 from tideline.table.delta_table import TargetTable
 from tideline.table.log import NewestTable

@@ -43,7 +43,7 @@ def test_neither_imports_pandas():
     program = """
 import sys
 import pyarrow as pa
-from tideline.delta_io import from_columns
+from tideline.delta.delta_io import from_columns
 from tideline.table.arrays import booleans, integers
 schema = pa.schema([("offset", pa.int64()), ("is_in", pa.bool_())])
 table = from_columns({"offset": [4, 5], "is_in": [True, False]}, schema)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tideline.delta_properties import (
+from tideline.delta.delta_properties import (
     DELETED,
     LOG,
     interval_ms,

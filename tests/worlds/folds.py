@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from tests.worlds.build import ID
 from tests.worlds.fold_plans import AT, fold_plan
 from tests.worlds.rows import LOG
-from tideline.delta_io import files_of
+from tideline.delta.delta_io import files_of
 from tideline.documents import load
 from tideline.folding.arrow.folding import fold
 from tideline.folding.fold_rules import Due, comes_below, drops_of

@@ -14,7 +14,7 @@ from tideline.decoding.event_types import parts_with, told_parts
 from tideline.decoding.readers import refuse_missing_fields, refuse_strange_columns
 from tideline.decoding.schemas.envelope import untold_columns
 from tideline.decoding.typed_tables import decoding_halted, is_settled, note_tables, raw_table
-from tideline.delta_properties import kept_for
+from tideline.delta.delta_properties import kept_for
 from tideline.errors import (
     BadInput,
     ServiceAway,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from tideline.decoding.verifying import refuse_lacking
-from tideline.delta_properties import kept_for
+from tideline.delta.delta_properties import kept_for
 from tideline.documents import dump
 from tideline.errors import (
     CommitConflict,

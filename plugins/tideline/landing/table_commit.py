@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from tideline.delta_properties import kept_for
+from tideline.delta.delta_properties import kept_for
 from tideline.errors import (
     AttemptFenced,
     CommitConflict,

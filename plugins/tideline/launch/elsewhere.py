@@ -26,7 +26,7 @@ from deltalake.exceptions import DeltaError
 from deltalake.fs import DeltaStorageHandler
 from pyarrow.fs import PyFileSystem
 
-from tideline.delta_io import discard_folder
+from tideline.delta.delta_io import discard_folder
 from tideline.documents import dump
 from tideline.errors import ServiceAway
 from tideline.kafka.kafka_settings import NO_SECRETS

@@ -25,7 +25,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 from deltalake.transaction import AddAction, RemoveAction
 
-from tideline.delta_io import (
+from tideline.delta.delta_io import (
     SMALL_BYTES,
     from_columns,
     instants,
@@ -33,7 +33,7 @@ from tideline.delta_io import (
     read_parquet,
     write_parquet,
 )
-from tideline.delta_log import STORE_ERRORS, DeltaLog
+from tideline.delta.delta_log import STORE_ERRORS, DeltaLog
 from tideline.errors import ServiceAway, TidelineError
 from tideline.ledger.ledger_port import HistoryEntry
 from tideline.store.store_refusals import plain_text, refusal

@@ -23,9 +23,9 @@ from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake import exceptions as delta_errors
 from deltalake.transaction import AddAction, RemoveAction
 
-from tideline.delta_checkpoint import DamagedLog, LogState, NotUnderstood, stats_of
-from tideline.delta_io import from_delta, read_commit
-from tideline.delta_log import COMMIT_ID, FRESH_SECONDS, STORE_ERRORS, CommitTaken, DeltaLog
+from tideline.delta.delta_checkpoint import DamagedLog, LogState, NotUnderstood, stats_of
+from tideline.delta.delta_io import from_delta, read_commit
+from tideline.delta.delta_log import COMMIT_ID, FRESH_SECONDS, STORE_ERRORS, CommitTaken, DeltaLog
 from tideline.errors import CommitConflict, UnreadableDocument
 from tideline.ledger.delta_files import SCHEMA, LedgerFiles
 from tideline.store.probe import refuse_web_pages

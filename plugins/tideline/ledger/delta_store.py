@@ -29,7 +29,7 @@ from deltalake import DeltaTable
 from deltalake import exceptions as delta_errors
 from deltalake.transaction import AddAction, RemoveAction
 
-from tideline.delta_io import CREATED_ONCE, checkpoint_interval
+from tideline.delta.delta_io import CREATED_ONCE, checkpoint_interval
 from tideline.errors import BadInput, CommitConflict, TidelineError
 from tideline.failpoints import reach
 from tideline.ledger.delta_files import (

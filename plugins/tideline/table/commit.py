@@ -11,7 +11,7 @@ from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, RemoveAction
 from pyarrow.fs import PyFileSystem
 
-from tideline.delta_io import CREATED_ONCE, checkpoint_interval, folder_entries
+from tideline.delta.delta_io import CREATED_ONCE, checkpoint_interval, folder_entries
 from tideline.errors import BadInput, CommitConflict, Halted, VerificationFailed
 from tideline.model.table_features import table_refusals
 from tideline.model.wording import first_few

@@ -20,7 +20,7 @@ from deltalake import CommitProperties
 from deltalake import exceptions as delta_errors
 from pyarrow.fs import PyFileSystem
 
-from tideline.delta_io import discard_folder, files_of, is_damaged
+from tideline.delta.delta_io import discard_folder, files_of, is_damaged
 from tideline.errors import (
     BadInput,
     CommitConflict,

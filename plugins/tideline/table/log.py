@@ -15,10 +15,10 @@ from deltalake import exceptions as delta_errors
 from deltalake.transaction import AddAction, RemoveAction
 from obstore.exceptions import BaseError
 
-from tideline.delta_checkpoint import FilesElsewhere, LogState, NotUnderstood
-from tideline.delta_io import read_commit
-from tideline.delta_log import FRESH_SECONDS, STORE_ERRORS, CommitTaken, DeltaLog
-from tideline.delta_properties import LOG, is_known_to_delta_rs
+from tideline.delta.delta_checkpoint import FilesElsewhere, LogState, NotUnderstood
+from tideline.delta.delta_io import read_commit
+from tideline.delta.delta_log import FRESH_SECONDS, STORE_ERRORS, CommitTaken, DeltaLog
+from tideline.delta.delta_properties import LOG, is_known_to_delta_rs
 from tideline.model.head import KnownCommit
 from tideline.model.observation import LoggedCommit
 from tideline.model.run import TableCommit

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from pyarrow.fs import FileSelector
 
-from tideline.delta_properties import (
+from tideline.delta.delta_properties import (
     ALLOWED,
     DELETED,
     DELETED_HOURS,

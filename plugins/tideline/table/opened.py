@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from deltalake import DeltaTable, Schema
 
-from tideline.delta_checkpoint import LogState
+from tideline.delta.delta_checkpoint import LogState
 from tideline.table.statistics import DataFile, described_files, logged_file
 
 

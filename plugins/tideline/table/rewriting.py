@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from pyarrow import NativeFile
 from pyarrow.fs import PyFileSystem
 
-from tideline.delta_io import is_damaged, plain_schema
+from tideline.delta.delta_io import is_damaged, plain_schema
 from tideline.errors import VerificationFailed
 from tideline.model.maintenance import FileMerge, TableFile
 from tideline.table.arrays import by_identity

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tideline.delta_io import Addressed, for_python, plain_schema, read_parquet
+from tideline.delta.delta_io import Addressed, for_python, plain_schema, read_parquet
 from tideline.errors import BadInput
 from tideline.model.maintenance import PlannedRows
 from tideline.model.offsets import (

@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from tideline.delta_checkpoint import stats_of
-from tideline.delta_io import from_delta, microseconds
+from tideline.delta.delta_checkpoint import stats_of
+from tideline.delta.delta_io import from_delta, microseconds
 from tideline.model.offsets import CoordinateRange, Intervals, OffsetRange, PartitionIdentity
 from tideline.model.places import Places
 from tideline.table.arrays import IDENTITY, identity_of

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from pyarrow import NativeFile
 from pyarrow.fs import FileSystem
 
-from tideline.delta_io import is_damaged, whole_if_small
+from tideline.delta.delta_io import is_damaged, whole_if_small
 from tideline.errors import BadInput, VerificationFailed
 from tideline.folding.arrow.hashing import SEED, SLICE, Hashes, add_column, add_longs, is_valid
 from tideline.folding.arrow.keys import is_keyless

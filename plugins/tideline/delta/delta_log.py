@@ -30,7 +30,7 @@ from deltalake.transaction import AddAction, RemoveAction
 from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import LocalStore
 
-from tideline.delta_checkpoint import (
+from tideline.delta.delta_checkpoint import (
     Action,
     DamagedLog,
     LogState,

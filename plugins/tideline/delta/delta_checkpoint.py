@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tideline.delta_properties import DELETED, DELETED_HOURS, kept_ms
+from tideline.delta.delta_properties import DELETED, DELETED_HOURS, kept_ms
 from tideline.model.table_features import ELSEWHERE
 
 _INTERVAL = 100
