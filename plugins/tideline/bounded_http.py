@@ -6,6 +6,7 @@ Redirects are not followed: they would carry login or token to another address.
 
 from __future__ import annotations
 
+import logging
 import socket
 import ssl
 import threading
@@ -73,6 +74,8 @@ class Http:
         *,
         by_proxy: bool = False,
     ) -> None:
+        # At INFO it logs addresses with their queries, which may be secret.
+        logging.getLogger("httpx").setLevel(logging.WARNING)
         self._url = url
         self._seconds = seconds
         self._client = httpx.Client(

@@ -13,7 +13,6 @@ from tests.worlds.build import NOW, OTHER_ID
 from tests.worlds.decoded_lake import DecodedLake, FakeDecoder, value_of
 from tests.worlds.lake import map_columns, rows
 from tideline.decoding import decode_execution, decode_steps
-from tideline.decoding import decode_execution as decode_attempt
 from tideline.decoding.decode_steps import finish_open
 from tideline.decoding.readers import parts_of
 from tideline.errors import (
@@ -163,7 +162,7 @@ def test_a_new_beginning_that_is_cut_off_goes_on(lake, monkeypatch):
     moved(lake, table="typed2", quarantine="bad2")
     lake.lands(None)
     with monkeypatch.context() as cut:
-        cut.setattr(decode_attempt, "note_tables", away)
+        cut.setattr(decode_execution, "note_tables", away)
         with pytest.raises(ServiceAway):
             lake.decodes("two")
     lake.decodes("three")

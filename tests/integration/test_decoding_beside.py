@@ -9,7 +9,6 @@ from deltalake import DeltaTable, write_deltalake
 from devstack.airflow_services import connection_to
 from tests.worlds.decoded_lake import DecodedLake, FakeDecoder, value_of
 from tideline.decoding import decode_execution
-from tideline.decoding import decode_execution as decode_attempt
 from tideline.decoding.decode_steps import decode_rows, verify_decoded
 from tideline.errors import BadInput, ServiceAway, StreamBusy
 from tideline.landing.context import now
@@ -90,7 +89,7 @@ def cut_off(monkeypatch, lake, act, place="decode:committed"):
             away()
 
     with monkeypatch.context() as cut:
-        for module in (decode_attempt, decode_execution):
+        for module in (decode_execution, decode_execution):
             cut.setattr(module, "reach", reach)
         with pytest.raises(ServiceAway, match="cut off"):
             act()

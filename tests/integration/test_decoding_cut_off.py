@@ -5,7 +5,6 @@ from deltalake import DeltaTable
 
 from tests.worlds.decoded_lake import DecodedLake, value_of
 from tideline.decoding import decode_execution, decode_steps
-from tideline.decoding import decode_execution as decode_attempt
 from tideline.decoding import verifying as decode_verifying
 from tideline.errors import AttemptFenced, StreamBusy
 from tideline.failpoints import DECODE_PLACES
@@ -38,7 +37,7 @@ def cut(monkeypatch):
                 if not left:
                     happens()
 
-        for module in (commit_loop, decode_attempt, decode_execution, decode_verifying):
+        for module in (commit_loop, decode_execution, decode_execution, decode_verifying):
             monkeypatch.setattr(module, "reach", reach)
 
     return at

@@ -222,7 +222,7 @@ def _claimed(
     if may_halt:
         _refuse(run, others, doubtful, unread)
     elif plan.is_again and doubtful:
-        readers.halt_unless_decided(run, others, doubtful)
+        halt_unless_decided(run, others, doubtful)
     for name, writers in new.items():
         size = sizes["value", name]
         types[name] = _grown(run, types[name], writers, keys, size, may_halt=may_halt)

@@ -9,7 +9,6 @@ For AWS_MSK_IAM, kafka-python asks AWS' library itself; here it is only looked f
 from __future__ import annotations
 
 import json
-import logging
 import math
 import ssl
 import time
@@ -95,8 +94,6 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]
 
         from tideline.bounded_http import AnswerTooLarge, AnswerTooSlow, Http, origin
 
-        # At INFO it logs addresses with their queries.
-        logging.getLogger("httpx").setLevel(logging.WARNING)
         place, mark, query = self._url.partition("?")
         ca = self._given("https.ca.location") if urlsplit(place).scheme == "https" else None
         encoded = quote_plus if self._settings.encodes_client else str
