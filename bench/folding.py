@@ -32,6 +32,7 @@ from devstack.spark_apps import InProcessSpark
 from tideline.delta.delta_io import files_of
 from tideline.documents import load
 from tideline.folding.arrow.folding import fold as fold_over_arrow
+from tideline.launch.progress import logged_seldom
 from tideline.model.current import CurrentColumn, Deletes, Folding, FoldPlan, FoldRecord, Layout
 from tideline.model.fold_job import BucketFiles, FoldJob, FoldResult
 from tideline.model.head import KnownCommit
@@ -161,7 +162,7 @@ def _fold_here(job: FoldJob) -> tuple[FoldResult, Meter]:
     root.mkdir(exist_ok=True)
     Path("/proc/self/clear_refs").write_text("5")
     began, before = time.monotonic(), time.process_time()
-    result = fold_over_arrow(job, lambda uri: files_of(uri, {}))
+    result = fold_over_arrow(job, lambda uri: files_of(uri, {}), logged_seldom())
     meter = Meter(time.monotonic() - began, time.process_time() - before, _peak_mb(os.getpid()))
     new = (root / job.current.folder).rglob("*.parquet")
     meter.written_mb = sum(os.path.getsize(path) for path in new) / 1e6

@@ -29,6 +29,7 @@ from tideline.folding.sweeping import Ghosts, find_ghosts, sweep
 from tideline.folding.views import Engine, view_of
 from tideline.kafka.kafka_port import KafkaPort
 from tideline.landing.context import RunContext, TypedTables
+from tideline.launch.progress import logged_seldom
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.state import LedgerState
 from tideline.model.current import FoldRequest
@@ -224,7 +225,7 @@ class Lake:
 
     def _fold(self, job: FoldJob) -> FoldResult:
         self.folds += 1
-        return fold_here(lambda uri: files_of(uri, {}), job)
+        return fold_here(lambda uri: files_of(uri, {}), logged_seldom(), job)
 
     # ---- what is decoded
 

@@ -20,6 +20,7 @@ from tideline.folding.arrow import folding, spilling
 from tideline.folding.arrow import row_shape as rows_module
 from tideline.folding.arrow.buckets import Writer
 from tideline.folding.engine import fold_here
+from tideline.launch.progress import logged_seldom
 from tideline.model.current import CurrentColumn, Floor, differing
 from tideline.model.fold_job import FoldResult
 
@@ -172,11 +173,11 @@ def test_a_key_that_stands_twice_is_a_change_of_others(standing):
     """The bucket is not what the ledger says; where the ledger says it, the fold halts as well."""
     job = job_of(standing)
     rewritten(standing, lambda rows: pa.concat_tables([rows, rows.slice(19)]))
-    result = folding.fold(job, stores)
+    result = folding.fold(job, stores, logged_seldom())
     assert differing(job.before_in([0]), result.found)
     assert not result.written.rows
     with pytest.raises(VerificationFailed, match="a key stands twice in bucket 0"):
-        folding.fold(replace(job, before=result.found), stores)
+        folding.fold(replace(job, before=result.found), stores, logged_seldom())
 
 
 def with_row(rows, **facts):
@@ -210,13 +211,13 @@ def test_rows_of_others_in_the_table_are_counted(standing, change_of, foreign):
     job = job_of(standing)
     (known,) = job.before
     rewritten(standing, change_of)
-    result = folding.fold(job, stores)
+    result = folding.fold(job, stores, logged_seldom())
     (found,) = result.found
     assert found.rows == foreign + (20 if foreign == 1 else 0)
     assert (found.checksum == known.checksum) == (foreign == 1)
     assert differing(job.before_in([0]), result.found)
     assert not result.written.rows
-    looked = folding.fold(replace(job, is_look=True), stores)
+    looked = folding.fold(replace(job, is_look=True), stores, logged_seldom())
     assert looked.found == result.found
 
 
@@ -238,7 +239,7 @@ def test_a_file_of_others_that_tells_other_values_is_named(standing, change_of, 
     job = job_of(standing)
     file = rewritten(standing, change_of)
     with pytest.raises(VerificationFailed, match=what) as raised:
-        folding.fold(job, stores)
+        folding.fold(job, stores, logged_seldom())
     assert file.name in str(raised.value)
 
 
@@ -254,7 +255,7 @@ def test_a_file_of_others_that_tells_other_values_is_named(standing, change_of, 
 def test_a_file_of_others_that_tells_the_same_is_folded(standing, change_of):
     job = job_of(standing)
     rewritten(standing, change_of)
-    result = folding.fold(job, stores)
+    result = folding.fold(job, stores, logged_seldom())
     assert not differing(job.before, result.found)
     assert result.written.rows == 20
 
@@ -268,11 +269,11 @@ def test_typed_rows_of_others_are_none(standing):
     others.append(with_row(rows, offset=None))
     for found in (*others, rows.rename_columns({"w": "W"})):
         pq.write_table(found, file)
-        result = folding.fold(job, stores)
+        result = folding.fold(job, stores, logged_seldom())
         assert (result.changes, result.written.rows) == (1, 20)
     pq.write_table(rows.drop(["topic_id"]), file)
     with pytest.raises(VerificationFailed, match="tells the topic id"):
-        folding.fold(job, stores)
+        folding.fold(job, stores, logged_seldom())
 
 
 def test_keys_that_are_no_utf_8_are_folded(tmp_path):
@@ -285,7 +286,7 @@ def test_keys_that_are_no_utf_8_are_folded(tmp_path):
     rows = pq.ParquetFile(file).read()
     pq.write_table(rows.set_column(rows.schema.names.index("k"), "k", no_texts(20)), file)
     job = replace(job, plan=replace(job.plan, ranges=(at(5, 20),)))
-    result = folding.fold(job, stores)
+    result = folding.fold(job, stores, logged_seldom())
     assert (result.changes, result.written.rows) == (15, 20)
     written = Path(job.current.uri, job.current.folder)
     keys = [
@@ -352,7 +353,7 @@ def test_a_file_that_is_damaged_is_named(standing, kind):
     file = standing.folder / "current" / path
     damage(file, kind)
     with pytest.raises(VerificationFailed, match=file.name):
-        fold_here(stores, job)
+        fold_here(stores, logged_seldom(), job)
 
 
 def test_long_values_that_a_file_has_once_fill_no_memory(tmp_path):
@@ -443,7 +444,7 @@ def test_a_value_that_others_have_changed_is_found(standing):
     """What stood there is told; nothing counts as written."""
     job = job_of(standing)
     rewritten(standing, lambda rows: rows.set_column(1, "v", pa.array(["other"] * 20)))
-    result = folding.fold(job, stores)
+    result = folding.fold(job, stores, logged_seldom())
     assert differing(job.before, result.found)
     assert not result.written.rows
 
@@ -453,9 +454,24 @@ def test_a_column_that_the_file_does_not_have_is_null(standing):
     columns = (*standing.plan["columns"], CurrentColumn("more", "more", "long"))
     standing.plan["columns"] = columns
     job = job_of(standing)
-    result = folding.fold(job, stores)
+    result = folding.fold(job, stores, logged_seldom())
     assert not differing(job.before, result.found)
     assert result.written.rows == 20
+
+
+def test_who_waits_is_told_how_far_a_fold_is(tmp_path):
+    """First what it has read, then what it has written."""
+    folds, told = Folds(tmp_path), []
+    folds.has(*(change(n, f"k{n}") for n in range(20)))
+    jobs = []
+    folds.execute = lambda job: jobs.append(job) or FoldResult(left=(None,))
+    folds.fold([at(0, 20)])
+    Path(jobs[0].current.uri).mkdir()
+    fold_here(stores, told.append, jobs[0])
+    assert told == [
+        "changes of 0 of 1 file read",
+        *(f"{n} of 3 buckets folded" for n in (1, 2, 3)),
+    ]
 
 
 def test_a_disk_that_is_full_may_pass(standing, monkeypatch):
@@ -467,7 +483,7 @@ def test_a_disk_that_is_full_may_pass(standing, monkeypatch):
     job = job_of(standing)
     monkeypatch.setattr(Writer, "_write", full)
     with pytest.raises(ServiceAway, match="No space left"):
-        fold_here(stores, job)
+        fold_here(stores, logged_seldom(), job)
 
 
 def test_a_sweep_takes_rows_below_the_floors(tmp_path):

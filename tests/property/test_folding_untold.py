@@ -16,6 +16,7 @@ from tideline.folding.arrow import folding, untold
 from tideline.folding.arrow.record_keys import record_keys
 from tideline.folding.arrow.row_shape import arrow_type
 from tideline.folding.arrow.unset_columns import is_unset
+from tideline.launch.progress import logged_seldom
 from tideline.model.current import Deletes, Layout
 from tideline.model.fold_job import FoldResult
 
@@ -113,7 +114,7 @@ def test_all_that_is_decoded_is_asked_for_where_there_is_a_suspect_only(folds):
     def of_few(job):
         Path(job.current.uri).mkdir(exist_ok=True)
         beside = replace(job, every_file=(), current=replace(job.current, folder="beside"))
-        found = folding.fold(beside, lambda uri: files_of(uri, {}))
+        found = folding.fold(beside, lambda uri: files_of(uri, {}), logged_seldom())
         asked.append((found.needs_all, bool(found.written.rows)))
         return fold(job)
 

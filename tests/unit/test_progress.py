@@ -7,7 +7,7 @@ import re
 import pytest
 from rich.console import Console
 
-from tideline.launch.progress import ProgressLine, progress_text, working
+from tideline.launch.progress import ProgressLine, logged_seldom, progress_text, working
 
 
 @pytest.mark.parametrize(
@@ -56,6 +56,7 @@ def test_each_text_replaces_the_one_before_and_nothing_is_left(console):
         line.end()
         line.begin(1, 10)
         line.update(0, 1, 5)
+        line.note("2 of 8 buckets folded")
         line.end()
     shown = plain(console)
     steps = (
@@ -67,6 +68,7 @@ def test_each_text_replaces_the_one_before_and_nothing_is_left(console):
         "at work",
         "waiting for Spark",
         "0 of 1 partition done, 5 of 10 offsets read",
+        "2 of 8 buckets folded",
         "at work",
     )
     at = [shown.index(steps[0])]
@@ -93,3 +95,13 @@ def test_without_a_terminal_it_is_a_plain_line(caplog, capsys):
         pass
     assert caplog.messages == ["reading the tables"]
     assert "\x1b" not in capsys.readouterr().err
+
+
+def test_a_log_has_a_line_in_half_a_minute_at_most(caplog):
+    """Short work has none."""
+    times = iter([0.0, 1.0, 29.9, 30.0, 30.0, 31.0, 60.1, 60.1])
+    stage = logged_seldom(lambda: next(times))
+    with caplog.at_level(logging.INFO, "tideline"):
+        for text in ("1 of 5", "2 of 5", "3 of 5", "4 of 5", "5 of 5"):
+            stage(text)
+    assert caplog.messages == ["3 of 5", "5 of 5"]

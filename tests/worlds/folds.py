@@ -15,6 +15,7 @@ from tideline.delta.delta_io import files_of
 from tideline.documents import load
 from tideline.folding.arrow.folding import fold
 from tideline.folding.fold_rules import Due, comes_below, drops_of
+from tideline.launch.progress import logged_seldom
 from tideline.model.current import (
     SUMS,
     CurrentColumn,
@@ -86,7 +87,7 @@ def is_whole(result):
 def folded(job):
     """Fold a job; of a fold that is done again, or refused, no file stays."""
     Path(job.current.uri).mkdir(exist_ok=True)
-    result = fold(job, lambda uri: files_of(uri, {}))
+    result = fold(job, lambda uri: files_of(uri, {}), logged_seldom())
     if result.refused or result.anew or result.needs_all or not is_whole(result):
         shutil.rmtree(Path(job.current.uri, job.current.folder), ignore_errors=True)
     return result

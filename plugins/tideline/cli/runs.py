@@ -26,15 +26,17 @@ def new_run_id(kind: str = "manual") -> str:
 def watched_run(
     stream: Stream, run_id: str, request: RunRequest | None = None, doing: str = ""
 ) -> Iterator[RunContext]:
-    """A run that shows a terminal that it is at work, and how far Spark is.
+    """A run that shows a terminal that it is at work, and how far Spark or a fold is.
 
     Args:
         request: None: no backfill, by this user.
         doing: As of `working`.
     """
     request = request or RunRequest(by=os_user())
-    with working(doing) as line, open_run(stream, run_id, request, _spark(stream, line)) as run:
-        yield run
+    with working(doing) as line:
+        shown = None if line is None else line.note
+        with open_run(stream, run_id, request, _spark(stream, line), stage=shown) as run:
+            yield run
 
 
 def _spark(stream: Stream, line: ProgressLine | None) -> SparkPort:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from tideline.errors import ServiceAway
+from tideline.launch.progress import Stage
 from tideline.model.fold_job import FoldJob, FoldResult
 from tideline.table.table_port import Stores
 from tideline.texts import told
 
 
-def fold_here(stores: Stores, job: FoldJob) -> FoldResult:
+def fold_here(stores: Stores, stage: Stage, job: FoldJob) -> FoldResult:
     """Fold in this process, in threads that have ended afterwards.
 
     What was written is to be discarded where this raises.
 
     Args:
         stores: Opens the store of a table.
+        stage: Is told how far the fold is.
         job: What is to be folded.
 
     Raises:
@@ -23,7 +25,7 @@ def fold_here(stores: Stores, job: FoldJob) -> FoldResult:
     from tideline.folding.arrow.folding import fold  # imports Arrow's functions
 
     try:
-        return fold(job, stores)
+        return fold(job, stores, stage)
     except OSError as error:
         raise ServiceAway(
             f"the changes could not be folded: {type(error).__name__}: {told(str(error))}; nothing"

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 log = logging.getLogger("tideline")
+Stage = Callable[[str], None]
+"""Is told how far work is; often, so it returns at once."""
+_SELDOM_SECONDS = 30.0
 
 
 @contextmanager
@@ -38,6 +41,19 @@ def working(text: str = "") -> Iterator[ProgressLine | None]:
         return
     with ProgressLine(text or "at work") as line:
         yield line
+
+
+def logged_seldom(clock: Callable[[], float] = time.monotonic) -> Stage:
+    """What logs how far work is, a line in half a minute at most; work that is shorter has none."""
+    last = clock()
+
+    def told(text: str) -> None:
+        nonlocal last
+        if clock() - last >= _SELDOM_SECONDS:
+            last = clock()
+            log.info("%s", text)
+
+    return told
 
 
 @contextmanager
@@ -112,6 +128,10 @@ class ProgressLine:
         """Spark has come to this, and reads nothing yet."""
         self._bar.reset(self._task, total=None, description=text)
         self._bar.refresh()
+
+    def note(self, text: str) -> None:
+        """Work of this process has come to this."""
+        self._bar.update(self._task, description=text, refresh=True)
 
     def update(self, tasks: int, of_tasks: int, records: int) -> None:
         """It is as far as this."""

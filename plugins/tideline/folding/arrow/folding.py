@@ -12,7 +12,7 @@ import shutil
 import threading
 import uuid
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -45,6 +45,7 @@ from tideline.folding.arrow.spilling import SortedRun, kept, portions, sorted_ru
 from tideline.folding.arrow.total_order import Wanted, last_truncate
 from tideline.folding.arrow.untold import Suspects
 from tideline.folding.barriers import later_of, unplaced
+from tideline.launch.progress import Stage
 from tideline.launch.runtime import free_bytes, spill_folders
 from tideline.model.current import BUCKET, COORDINATES, Barrier, BucketState, FoldRefusal, differing
 from tideline.model.decoding import UNAVAILABLE
@@ -52,6 +53,7 @@ from tideline.model.fold_job import FoldJob, FoldResult
 from tideline.model.offsets import CoordinateRange
 from tideline.model.places import Places
 from tideline.model.spark_job import SparkResult
+from tideline.model.wording import how_many
 from tideline.table.table_port import Stores
 from tideline.table.written_files import MANIFEST, Manifest
 
@@ -61,12 +63,13 @@ _THREAD_BYTES = 250 * 1024 * 1024
 _MOST_NAMED = 5
 
 
-def fold(job: FoldJob, stores: Stores) -> FoldResult:
+def fold(job: FoldJob, stores: Stores, stage: Stage) -> FoldResult:
     """Fold a plan's changes into files of the current table.
 
     Args:
         job: What is to be folded.
         stores: Opens the store of the typed table, and of the current one.
+        stage: Is told how far the fold is, by the thread that called.
 
     Returns:
         What was written and counted; or what keeps it from being committed: the caller discards
@@ -77,7 +80,7 @@ def fold(job: FoldJob, stores: Stores) -> FoldResult:
     """
     with ExitStack() as ended:
         ended.callback(pa.default_memory_pool().release_unused)
-        return _Fold(job, stores, RowShape(job.plan), ended).result()
+        return _Fold(job, stores, RowShape(job.plan), ended, stage).result()
 
 
 @dataclass(frozen=True)
@@ -103,12 +106,14 @@ class _Fold:
 
     Args:
         ended: Takes what is to be done when it has ended.
+        stage: Is told how far it is.
     """
 
     job: FoldJob
     stores: Stores
     shape: RowShape
     ended: ExitStack
+    stage: Stage
     _again: list[np.ndarray] = field(default_factory=list)
     _foreign: dict[int, int] = field(default_factory=dict)  # of each bucket: rows of others
 
@@ -265,7 +270,8 @@ class _Fold:
         """The changes at coordinates; in all columns if no shape is given."""
         shape, wanted = shape or self.shape, Wanted(Places.of(ranges))
         store = self.stores(self.job.typed_uri)
-        for path in files if ranges else ():
+        for number, path in enumerate(files if ranges else ()):
+            self.stage(f"changes of {number:,} of {how_many(len(files), 'file')} read")
             for typed in read_rows(store, path, shape.typed, shape.topics):
                 mask = wanted.mask(typed)
                 if mask.any():
@@ -290,9 +296,9 @@ class _Fold:
         with ThreadPoolExecutor(_workers(len(touched)), "fold") as pool:
             futures = {n: pool.submit(one, n) for n in touched}
             try:
-                ended, _ = wait(futures.values(), return_when=FIRST_EXCEPTION)
-                for future in ended:
+                for count, future in enumerate(as_completed(futures.values()), 1):
                     future.result()
+                    self.stage(f"{count:,} of {how_many(len(touched), 'bucket')} folded")
             except BaseException:
                 work.is_stopped.set()
                 pool.shutdown(cancel_futures=True)
