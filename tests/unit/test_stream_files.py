@@ -4,12 +4,13 @@ import time
 from typing import get_args
 
 import pytest
+import yaml
 from pydantic import BaseModel
 
 from tideline.errors import StreamFileError
 from tideline.model.verdicts import POLICIES
 from tideline.stream.files import parse_stream, read_stream
-from tideline.stream.parsing import types_in
+from tideline.stream.parsing import types_in, words_at_top
 from tideline.stream.stream import Stream, tables_of
 
 GOOD = """\
@@ -706,3 +707,17 @@ def test_one_word_is_the_policy_of_all_classes(word):
     """No class is left out, whatever classes there are."""
     policies = parse_stream(GOOD + f"on_reset: {word}\n", "orders.yaml").on_reset.model_dump()
     assert policies == dict.fromkeys(POLICIES, word)
+
+
+def test_levels_that_nobody_reads_are_not_parsed(monkeypatch):
+    """LibYAML takes a minute for 100,000 of them, and Airflow would take out all Dags."""
+    events, parse_events = [], yaml.parse
+
+    def counted(text, **options):
+        for event in parse_events(text, **options):
+            events.append(event)
+            yield event
+
+    monkeypatch.setattr(yaml, "parse", counted)
+    assert [*words_at_top(b"stream: orders\nx: " + b"[" * 5000)] == [("stream", "orders")]
+    assert len(events) < 50

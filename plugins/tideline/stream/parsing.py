@@ -240,11 +240,15 @@ def _check_structure(text: str, loader: Any) -> None:
 def words_at_top(text: bytes) -> Iterator[tuple[str, str]]:
     """The keys of the outermost mapping that have a single word, with it, up to the first mistake.
 
+    What comes after more than `DEEPEST` levels is not looked at: no such file is read.
+
     Raises:
         yaml.YAMLError: At the mistake.
     """
     depth, key = 0, None
     for event in yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+        if depth > DEEPEST:  # the time of LibYAML grows with the square of the depth
+            return
         if isinstance(event, yaml.NodeEvent) and depth == 1:
             word = event.value if isinstance(event, yaml.ScalarEvent) else None
             if key is None:
