@@ -12,13 +12,15 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tideline.texts import bare, told
+from tideline.texts import LONGEST_LOGIN, bare, told
 
 _SECRET_KEY = re.compile(
     r"pass|secret|token|keytab|jaas|credential|private|(?:account|access|api)[_-]?key|keyfile"
     r"|(?<![a-z])sig(?:nature)?(?![a-z])",
     re.IGNORECASE,
 )
+_LOOKED_AT = 200
+"""Characters of a text of others for each that is shown: what is taken out may be most of it."""
 _SHORTEST_LINE = 16
 """Characters; a shorter line of a key says nothing, and may stand anywhere."""
 _SHORTEST = 5
@@ -94,8 +96,16 @@ def without(text: str, secrets: Iterable[str | None]) -> str:
 
 
 def told_without(text: str, secrets: Iterable[str | None] = (), most: int = 500) -> str:
-    """A text of somebody else's as `told` shows it, with secrets taken out."""
-    return told(without(text, secrets), most)
+    """A text of somebody else's as `told` shows it, with secrets taken out.
+
+    Of a long text only its beginning is looked at, and the last of that is left out: it may be the
+    first part of a secret.
+    """
+    known, looked_at = [s for s in secrets if s], _LOOKED_AT * most
+    if len(text) <= looked_at:
+        return told(without(text, known), most)
+    end = max(LONGEST_LOGIN, *map(len, known), 0)
+    return told(without(text[:looked_at], known)[:-end], most)
 
 
 def may_hold_secret(text: str) -> bool:

@@ -22,7 +22,7 @@ _LOGIN = re.compile(
 )
 """A user, and what follows the colon and is no port, up to the last `@` of the word: a password may
 have any character, also one that ends an address, or a blank."""
-_LONGEST_LOGIN = 700
+LONGEST_LOGIN = 700
 """Characters; of a text that is cut, as many go: the first part of a login is not known as one."""
 
 
@@ -81,5 +81,5 @@ def told(text: str, most: int = 500) -> str:
     text, looked_at = " ".join(text.split()), 100 * most
     cleaned = clean(text[:looked_at])
     if len(text) > looked_at:
-        cleaned = cleaned[:-_LONGEST_LOGIN]
+        cleaned = cleaned[:-LONGEST_LOGIN]
     return cleaned[:most]

@@ -12,7 +12,7 @@ from kafka import KafkaProducer
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
 from tests.worlds.current_streams import Changing
-from tests.worlds.streams import decide
+from tests.worlds.streams import decide, folder_of
 from tideline.cli.main import main
 from tideline.errors import BadInput, FoldingHalted
 from tideline.folding import sweeping
@@ -372,8 +372,8 @@ def test_a_clock_that_went_back_behind_the_snapshot_before_is_refused(harness, s
 
 def put_back_later(orders):
     """A copy of the ledger; what it returns puts the copy in the ledger's place."""
-    ledger = orders.stream.ledger_location.address
-    copy = f"{ledger}.copy"
+    ledger = folder_of(orders.stream.ledger_location.address)
+    copy = ledger.with_suffix(".copy")
     shutil.copytree(ledger, copy)
 
     def put_back():

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.worlds.catalogs import UnityServer
+from tideline import secrecy
 from tideline.catalog.catalog_connection import catalog_of
 from tideline.catalog.catalog_port import said_by_client
 from tideline.catalog.glue import Glue
@@ -82,6 +83,16 @@ def test_no_text_of_others_commands_a_terminal(whose):
 @pytest.mark.parametrize("whose", WORDS)
 def test_no_text_of_others_is_long(whose):
     assert len(WORDS[whose]("x y" * 5_000_000)) < 3_000
+
+
+@pytest.mark.parametrize("length", [len(SECRET), 4000])
+def test_no_first_part_of_a_secret_is_shown_where_a_text_is_cut(length):
+    """Most of the text may be taken out, so that what stands behind it comes to be shown."""
+    secret = (SECRET * length)[:length]
+    for behind in (1, 6, length - 1):
+        fill = "a" * (secrecy._LOOKED_AT * 500 - len("token= ") - behind)
+        assert SECRET[:5] not in told_without(f"token={fill} {secret} and more", [secret])
+    assert told_without("why: " + "a" * 1_000_000, [secret]) == "why: " + "a" * 495
 
 
 ADDRESSES = {
