@@ -47,7 +47,7 @@ MUTANTS = (
         "a window that others hold up has not landed",
         'return "busy" if self._request.lane == "live" else "retry"',
         'return "busy"',
-        "tests/simulation/test_fleet.py",
+        "tests/unit/test_fleet_batch.py",
     ),
     Mutant(
         "a batch that is run again lands what a rewind has undone",
