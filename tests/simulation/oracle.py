@@ -22,7 +22,7 @@ from tideline.model.erasures import SealedErasure
 from tideline.model.incident import Incident
 from tideline.model.offsets import OffsetRange, PartitionIdentity, intersect
 from tideline.model.request import RunRequest
-from tideline.pipeline.decisions import ledger_against_table
+from tideline.operations.questions import ledger_against_table
 from tideline.rules.audit import Flaw
 
 _WHOLE_TOPIC = ("topic_recreated", "topic_missing", "partition_missing")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tideline.decoding.verifying import typed_against_raw
-from tideline.errors import AuditNotClean, BadInput, ServiceAway, Transient
+from tideline.errors import AuditNotClean, BadInput, ServiceAway, StreamBusy, Transient
 from tideline.folding.current_checking import audit_current
 from tideline.landing.context import RunContext, now
 from tideline.landing.halting import triage_incidents
@@ -16,14 +16,15 @@ from tideline.model.offsets import TopicPartition
 from tideline.model.status import DryRun, Explanation
 from tideline.model.wording import not_among
 from tideline.operations.former_tables import left_by_erasures
-from tideline.pipeline.decisions import ledger_against_table
 from tideline.pipeline.freezing import refuses
 from tideline.pipeline.proposing import draft, findings_of
 from tideline.pipeline.recovery import head_after_recovery
-from tideline.rules.audit import Audit
+from tideline.rules.audit import Audit, audit
 from tideline.rules.positions import is_followed
 from tideline.rules.reset_detection import blocked_by
 from tideline.rules.stream_state import explain_offset, with_log
+
+_TRIES = 5
 
 
 def audit_stream(run: RunContext, buckets: int = 0) -> tuple[Audit, tuple[Finding, ...]]:
@@ -51,6 +52,31 @@ def audit_stream(run: RunContext, buckets: int = 0) -> tuple[Audit, tuple[Findin
     if transient:
         raise ServiceAway(f"the audit needs a stable answer: {' '.join(transient)}")
     return result, findings
+
+
+def ledger_against_table(run: RunContext) -> Audit:
+    """Every closed run's coverage against every row's coordinates.
+
+    Raises:
+        StreamBusy: Runs closed faster than the table could be read.
+    """
+    for _ in range(_TRIES):
+        state, version = run.ledger.read(), run.table.observe().version
+        result = audit(
+            state.head,
+            run.ledger.closed_runs(),
+            [r for r in state.runs.values() if r.is_open],
+            run.table.stored(),
+            state.erasing,
+            # rows of a plan that was closed: a decision about them is still to be carried out
+            [r for i in state.control.incidents for p in i.plans for r in p.ranges],
+        )
+        after = run.ledger.read()
+        # A run that closed meanwhile is in the one and not yet in the other.
+        basis = (state.head.coverage, state.runs, version)
+        if basis == (after.head.coverage, after.runs, run.table.observe().version):
+            return replace(result, table_version=version)
+    raise StreamBusy("runs close faster than the table can be read; audit again later")
 
 
 def explain_record(run: RunContext, place: TopicPartition, offset: int) -> Explanation:

@@ -1,7 +1,4 @@
-"""The ledger held against every row's coordinates in the table.
-
-Carry out decisions about plans and tables that are there already (R6, R8, R9).
-"""
+"""Carry out decisions about plans and tables that are there already (R6, R8, R9)."""
 
 from __future__ import annotations
 
@@ -39,39 +36,13 @@ from tideline.model.verdicts import VERIFIED_FIRST
 from tideline.model.wording import first_few
 from tideline.pipeline.taking_over import what_the_table_tells
 from tideline.rules.advance import advance_head
-from tideline.rules.audit import Audit, audit
+from tideline.rules.audit import audit
 from tideline.rules.foreign_changes import OLDER_LEDGER
 from tideline.rules.resolution import accept_gap, take_table
 from tideline.rules.verification import sound_parts, still_missing, verified_again
 from tideline.table.schema import removal_id
 
-_TRIES = 5
 _BEGIN_GENERATIONS = ("truncation", "topic_recreated", "cluster_changed")
-
-
-def ledger_against_table(run: RunContext) -> Audit:
-    """Every closed run's coverage against every row's coordinates.
-
-    Raises:
-        StreamBusy: Runs closed faster than the table could be read.
-    """
-    for _ in range(_TRIES):
-        state, version = run.ledger.read(), run.table.observe().version
-        result = audit(
-            state.head,
-            run.ledger.closed_runs(),
-            [r for r in state.runs.values() if r.is_open],
-            run.table.stored(),
-            state.erasing,
-            # rows of a plan that was closed: a decision about them is still to be carried out
-            [r for i in state.control.incidents for p in i.plans for r in p.ranges],
-        )
-        after = run.ledger.read()
-        # A run that closed meanwhile is in the one and not yet in the other.
-        basis = (state.head.coverage, state.runs, version)
-        if basis == (after.head.coverage, after.runs, run.table.observe().version):
-            return replace(result, table_version=version)
-    raise StreamBusy("runs close faster than the table can be read; audit again later")
 
 
 def rows_removed_by_others(run: RunContext, head: Head, version: int | None) -> Places:
