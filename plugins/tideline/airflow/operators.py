@@ -33,9 +33,10 @@ from tideline.errors import Halted, ResetDetected
 from tideline.failpoints import reach
 from tideline.landing.context import RunContext
 from tideline.model.wording import kept_reason
+from tideline.operations.deciding import answer, asked_incidents
 from tideline.operations.questions import dry_run
 from tideline.pipeline.ingest_ranges import ingest_ranges
-from tideline.pipeline.resolve_reset import answer, ask, asked_incidents, resolve_reset
+from tideline.pipeline.resolve_reset import ask, resolve_reset
 from tideline.pipeline.run_batch import (
     AFTER_DETECTION,
     DECODING_STEPS,

@@ -1,11 +1,12 @@
-"""A person's decision about open incidents; a run carries it out (R9)."""
+"""What people decide about open incidents, by a command or in a form; a run carries it out (R9)."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from tideline.errors import BadInput
 from tideline.failpoints import reach
+from tideline.landing.context import now
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.state import LedgerState
 from tideline.model.incident import Decision, Incident
@@ -86,3 +87,35 @@ def closed_line(incident: Incident) -> str:
     finding, decision = incident.finding, incident.decision
     by = f"{decision.choice} by {decision.by} ({decision.reason})" if decision is not None else ""
     return f"{incident.incident_id}: {finding.place}: {finding.kind}: {by} {incident.outcome}"
+
+
+def asked_incidents(ledger: Ledger, run_id: str) -> tuple[Incident, ...]:
+    """The open incidents that a run's form asks about and nobody has answered elsewhere."""
+    return _asked(ledger.read(), run_id)
+
+
+def _asked(state: LedgerState, run_id: str) -> tuple[Incident, ...]:
+    return tuple(i for i in state.control.incidents if i.asked_in == run_id and not i.is_decided)
+
+
+def answer(
+    ledger: Ledger, run_id: str, choices: Mapping[str, str], *, by: str, reason: str
+) -> None:
+    """Record a decision for every incident that was asked about; needs no lease.
+
+    Args:
+        ledger: The stream's.
+        run_id: The run that asked.
+        choices: The decision per class.
+        by: Who answered.
+        reason: In their words.
+    """
+    at = now()
+
+    def record(state: LedgerState) -> LedgerState:
+        for incident in _asked(state, run_id):
+            choice = choices.get(incident.finding.kind, "fail")
+            state = state.with_decision(incident.incident_id, Decision(choice, by, at, reason))
+        return state
+
+    ledger.update(record)

@@ -2,7 +2,7 @@
 
 Decisions take effect here, with what is really lost recorded: position, epoch, generation and
 incident move in one compare-and-swap (R9). Then the run observes once more and freezes its plan.
-Where somebody can be asked in a form, as in Airflow, `ask` comes first, and takes the answer.
+Where somebody can be asked in a form, as in Airflow, `ask` comes first.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from tideline.failpoints import reach
 from tideline.landing.context import RunContext, log, now
 from tideline.landing.halting import halt, relevant_incidents, triage_incidents
 from tideline.landing.proof import proven_commit, verified_after_all
-from tideline.ledger.ledger import Ledger
 from tideline.ledger.state import LedgerState
 from tideline.model.head import Head
 from tideline.model.incident import Decision, Incident, incident_key
@@ -264,35 +263,3 @@ def ask(run: RunContext) -> tuple[Incident, ...]:
     if triage.asking:
         run.ledger.update(lambda latest: latest.with_question(triage.asking, run.run_id))
     return triage.asking
-
-
-def asked_incidents(ledger: Ledger, run_id: str) -> tuple[Incident, ...]:
-    """The open incidents that a run's form asks about and nobody has answered elsewhere."""
-    return _asked(ledger.read(), run_id)
-
-
-def _asked(state: LedgerState, run_id: str) -> tuple[Incident, ...]:
-    return tuple(i for i in state.control.incidents if i.asked_in == run_id and not i.is_decided)
-
-
-def answer(
-    ledger: Ledger, run_id: str, choices: Mapping[str, str], *, by: str, reason: str
-) -> None:
-    """Record a decision for every incident that was asked about; needs no lease.
-
-    Args:
-        ledger: The stream's.
-        run_id: The run that asked.
-        choices: The decision per class.
-        by: Who answered.
-        reason: In their words.
-    """
-    at = now()
-
-    def record(state: LedgerState) -> LedgerState:
-        for incident in _asked(state, run_id):
-            choice = choices.get(incident.finding.kind, "fail")
-            state = state.with_decision(incident.incident_id, Decision(choice, by, at, reason))
-        return state
-
-    ledger.update(record)
