@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from tests.worlds.build import planned
 from tideline.model.spark_job import readable_layers
-from tideline.rules.incidents import narrow
+from tideline.rules.unreadable import narrow
 
 places = st.sets(st.tuples(st.integers(0, 3), st.integers(0, 39)), max_size=12)
 lengths = st.lists(st.integers(1, 40), min_size=1, max_size=4)

@@ -10,6 +10,7 @@ from tideline.model.head import Head
 from tideline.model.incident import Decision, Finding, Incident
 from tideline.model.request import RequestedRange
 from tideline.rules.backfill import asked_by_ranges
+from tideline.rules.incidents import triage
 from tideline.rules.positions import (
     followed_otherwise,
     is_followed,
@@ -17,7 +18,7 @@ from tideline.rules.positions import (
     mark_followed,
     only_followed,
 )
-from tideline.rules.reset_detection import find_resets, triage
+from tideline.rules.reset_detection import find_resets
 from tideline.stream.landing import Kafka
 
 ORDERS = Kafka(topics=["orders"])

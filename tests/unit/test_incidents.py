@@ -8,7 +8,7 @@ from tests.worlds.build import ID, NOW, plan, planned
 from tideline.ledger.state import Control, LedgerState
 from tideline.model.incident import Decision, Finding, Incident, UnverifiedRows
 from tideline.model.verdicts import HALTING, POLICIES
-from tideline.rules.reset_detection import triage, without_doubted
+from tideline.rules.incidents import triage, without_doubted
 from tideline.stream.landing import OnReset
 
 LOSS = Finding("retention_loss", "e", "a", "orders", ID, 0)

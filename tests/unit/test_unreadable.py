@@ -12,8 +12,8 @@ from tideline.model.offsets import OffsetRange
 from tideline.model.places import NOWHERE, Places
 from tideline.model.spark_job import Unreadable, readable_layers
 from tideline.model.verdicts import POLICIES, valid_choices
-from tideline.rules.incidents import halves, narrow, unreadable_findings, without_rows
 from tideline.rules.resolution import accept_gap
+from tideline.rules.unreadable import halves, narrow, unreadable_findings, without_rows
 from tideline.spark.failures import failed_to_decode, reason_at_a_record
 
 OVERFLOW = "java.lang.ArithmeticException: long overflow"

@@ -30,6 +30,7 @@ from tideline.model import metrics
 from tideline.model.fleet import seen_again
 from tideline.model.observation import Ends
 from tideline.model.offsets import TopicPartition
+from tideline.rules.incidents import blocked_by
 from tideline.rules.lag import (
     AskedRun,
     Lag,
@@ -40,7 +41,6 @@ from tideline.rules.lag import (
     positions_of,
     reason,
 )
-from tideline.rules.reset_detection import blocked_by
 from tideline.stream.contents import FleetContents, known_topics, with_topics
 from tideline.stream.files import StreamFile, taken_names
 from tideline.stream.folder import StreamsFolder

@@ -16,13 +16,14 @@ from tideline.model.incident import Finding, Incident, incident_key
 from tideline.model.offsets import TopicPartition
 from tideline.model.plan import BatchPlan
 from tideline.rules.incidents import (
+    Triage,
     affected_text,
     affected_versions,
     decided_together,
     how_to_decide,
+    triage,
 )
 from tideline.rules.positions import is_set_aside
-from tideline.rules.reset_detection import Triage, triage
 
 _SHOWN = 20
 

@@ -29,7 +29,6 @@ from tideline.model.run import PartitionEvidence, RunRecord, TableCommit
 from tideline.model.spark_job import Unreadable
 from tideline.model.verdicts import GAP_CLASSES
 from tideline.rules.foreign_changes import table_findings
-from tideline.rules.incidents import without_rows
 from tideline.rules.positions import is_followed
 from tideline.rules.replay import (
     Known,
@@ -42,6 +41,7 @@ from tideline.rules.replay import (
     unverified_rows_stand,
 )
 from tideline.rules.reset_detection import find_resets_after_read
+from tideline.rules.unreadable import without_rows
 from tideline.rules.verification import (
     assign,
     compare_ranges,

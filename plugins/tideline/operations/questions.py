@@ -20,8 +20,8 @@ from tideline.pipeline.freezing import refuses
 from tideline.pipeline.proposing import draft, findings_of
 from tideline.pipeline.recovery import head_after_recovery
 from tideline.rules.audit import Audit, audit
+from tideline.rules.incidents import blocked_by
 from tideline.rules.positions import is_followed
-from tideline.rules.reset_detection import blocked_by
 from tideline.rules.stream_state import explain_offset, with_log
 
 _TRIES = 5

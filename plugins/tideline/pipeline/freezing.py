@@ -20,9 +20,9 @@ from tideline.model.run import RunRecord
 from tideline.model.wording import duration_text
 from tideline.rules.advance import MOST_MEASURED, scarce
 from tideline.rules.backfill import is_about
+from tideline.rules.incidents import blocked_by
 from tideline.rules.planning import move_over_coverage, plan_live
 from tideline.rules.positions import is_set_aside
-from tideline.rules.reset_detection import blocked_by
 
 """Partitions whose headroom a run measures: those furthest behind."""
 

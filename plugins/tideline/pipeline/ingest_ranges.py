@@ -43,8 +43,8 @@ from tideline.model.plan import BatchPlan, LandedRange
 from tideline.model.run import RunRecord, TableCommit
 from tideline.model.wording import first_few
 from tideline.pipeline.decisions import accept_gaps
-from tideline.rules.incidents import unreadable_findings
 from tideline.rules.replay import unverified_rows_stand
+from tideline.rules.unreadable import unreadable_findings
 
 
 def ingest_ranges(run: RunContext) -> TableCommit | None:

@@ -35,14 +35,10 @@ from tideline.rules.backfill import (
     findings_against,
     plan_backfill,
 )
+from tideline.rules.incidents import blocked_by
 from tideline.rules.planning import new_places, plan_live
 from tideline.rules.positions import followed_otherwise, only_followed
-from tideline.rules.reset_detection import (
-    LEADERS_ANSWER,
-    blocked_by,
-    find_resets,
-    with_observed_ends,
-)
+from tideline.rules.reset_detection import LEADERS_ANSWER, find_resets, with_observed_ends
 
 _STALE_AFTER = timedelta(seconds=60)
 """A proposal older than this is made anew: the task may have waited, or been cleared."""

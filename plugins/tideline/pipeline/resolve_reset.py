@@ -36,7 +36,7 @@ from tideline.pipeline.freezing import freeze_live
 from tideline.pipeline.proposing import findings_of, stable_proposal
 from tideline.pipeline.recovery import close_partially, replan
 from tideline.rules.foreign_changes import OLDER_LEDGER
-from tideline.rules.reset_detection import Triage, without_doubted
+from tideline.rules.incidents import Triage, without_doubted
 from tideline.rules.resolution import apply_decision
 
 _TRIES = 5

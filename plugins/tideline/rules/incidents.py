@@ -1,126 +1,112 @@
-"""From failed reads to findings about unreadable records; and what an incident says to people.
+"""What open incidents mean for a run, and what they say to people.
 
-Spark names no offset where it fails, so failing ranges are read in halves until single offsets are
-left. An offset counts if it fails twice by itself; an error that may pass is raised and proves
-nothing.
+`triage` sorts them by who decides: a person, a policy, or nobody yet (R8, R9).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
 
-from tideline.model.incident import Finding, Incident, class_entry, help_on
-from tideline.model.offsets import (
-    CoordinateRange,
-    intersect,
-    union,
-)
-from tideline.model.places import Places
-from tideline.model.plan import BatchPlan
+from tideline.model.head import Head
+from tideline.model.incident import Decision, Incident, class_entry, help_on
+from tideline.model.offsets import TopicPartition, intersect
 from tideline.model.run import RunRecord
-from tideline.model.spark_job import Unreadable
+from tideline.model.verdicts import GAP_CLASSES
 from tideline.model.wording import first_few
 
-Attempt = Callable[[Sequence[CoordinateRange]], str | None]
-"""Reads ranges; why a record cannot be read, None if all can. Raises what may pass."""
 
-
-def narrow(
-    ranges: Sequence[CoordinateRange],
-    attempt: Attempt,
-    *,
-    most: int,
-    is_late: Callable[[], bool] = lambda: False,
-) -> tuple[Unreadable, ...]:
-    """The offsets of failed ranges that fail by themselves, twice, in the order of the ranges.
-
-    If the first half of a failed part can be read, the second half is not read as a whole. Reading
-    costs at most about twice the ranges' length and a few single offsets for each that is found.
+@dataclass(frozen=True, slots=True)
+class Triage:
+    """Open incidents, sorted by what a run does about them.
 
     Args:
-        ranges: At most one per partition; reading all of them has failed.
-        attempt: Reads a part of them, at most one piece per partition.
-        most: Single offsets after which it ends; others may be left.
-        is_late: Whether to end with what is found by now.
-
-    Returns:
-        Unreadable offsets, adjacent ones with the same reason joined; empty if what failed has
-        passed.
+        halting: Undecided, and the policy is `fail`: the run halts.
+        asking: Undecided, and the policy is `approve`: the run asks.
+        decided: A person or a policy has decided: the run executes the decision.
+        left_open: Another run halts or asks, or nobody until their topic is followed again: this
+            run goes on without their partitions (R8).
     """
-    found: list[Unreadable] = []
-    failing = [tuple(ranges)]
-    while failing and len(found) < most and not is_late():
-        part = failing.pop()
-        if sum(len(r.offsets) for r in part) == 1:
-            reason = attempt(part) and attempt(part)
-            if reason:
-                found.append(Unreadable(part[0], reason))
-            continue
-        first, second = halves(part)
-        if attempt(first) is None:
-            failing.append(second)
-            continue
-        if attempt(second) is not None:
-            failing.append(second)
-        failing.append(first)
-    return _joined(found)
+
+    halting: tuple[Incident, ...] = ()
+    asking: tuple[Incident, ...] = ()
+    decided: tuple[Incident, ...] = ()
+    left_open: tuple[Incident, ...] = ()
 
 
-def halves(
-    part: Sequence[CoordinateRange],
-) -> tuple[tuple[CoordinateRange, ...], tuple[CoordinateRange, ...]]:
-    """The ranges as two parts of nearly the same number of offsets; at most one range is cut."""
-    left = sum(len(r.offsets) for r in part) // 2
-    first: list[CoordinateRange] = []
-    second: list[CoordinateRange] = []
-    for item in part:
-        cut = item.start_offset + min(left, len(item.offsets))
-        left -= cut - item.start_offset
-        first.append(replace(item, end_offset=cut))
-        second.append(replace(item, start_offset=cut))
-    return tuple(r for r in first if len(r.offsets)), tuple(r for r in second if len(r.offsets))
+def triage(
+    incidents: Iterable[Incident],
+    *,
+    policies: Mapping[str, str],
+    proceed: bool,
+    run_id: str,
+    now: datetime,
+    can_ask: bool = False,
+    set_aside: frozenset[str] = frozenset(),
+) -> Triage:
+    """Sort open incidents by what a run does about them (R8, R9).
 
-
-def _joined(found: Sequence[Unreadable]) -> tuple[Unreadable, ...]:
-    by_place: dict[tuple[CoordinateRange, str], list[Unreadable]] = {}
-    for item in found:
-        by_place.setdefault((_place(item.range), item.reason), []).append(item)
-    return tuple(
-        Unreadable(place.at(r), reason)
-        for (place, reason), items in by_place.items()
-        for r in union(item.range.offsets for item in items)
-    )
-
-
-def _place(at: CoordinateRange) -> CoordinateRange:
-    return replace(at, start_offset=0, end_offset=0)
-
-
-def unreadable_findings(found: Iterable[Unreadable], plan: BatchPlan) -> tuple[Finding, ...]:
-    """One finding per partition; what a backfill cannot read does not stop the live lane."""
-    by_place: dict[CoordinateRange, list[Unreadable]] = {}
-    for item in found:
-        by_place.setdefault(_place(item.range), []).append(item)
-    return tuple(
-        Finding(
-            kind="unreadable_record",
-            expected="records that Spark's Kafka source can read",
-            actual="; ".join(sorted({item.reason for item in items})),
-            topic=place.topic,
-            topic_id=place.topic_id,
-            partition=place.partition,
-            intervals=union(item.range.offsets for item in items),
-            backfill=plan.plan_id if plan.lane == "backfill" else None,
+    Args:
+        incidents: Open ones.
+        proceed: Whether runs may land the other partitions while an incident is open.
+        run_id: This run; it may leave open only incidents that another run opened.
+        now: The time of decisions by policy, UTC-aware.
+        can_ask: Whether this run has a form to ask with.
+        set_aside: Ids of incidents about topics that the stream file does not mean any more:
+            undecided, they halt nobody, and their decision waits until the topic is put back.
+    """
+    triaged: dict[str, list[Incident]] = {n: [] for n in Triage.__dataclass_fields__}
+    for incident in incidents:
+        policy = policies[incident.finding.kind]
+        undecided = incident.decision is None
+        asks = policy == "approve" and len(incident.finding.choices) > 1
+        # the run that opened it asks, or the first run with a form; cleared, that run asks again
+        is_its_turn = undecided and (
+            incident.run_id == run_id or (can_ask and incident.asked_in is None)
         )
-        for place, items in by_place.items()
-    )
+        if incident.is_decided:
+            triaged["decided"].append(incident)
+        elif undecided and policy in incident.finding.choices and policy not in ("fail", "approve"):
+            by_policy = Decision(policy, "policy", now, f"on_reset.{incident.finding.kind}")
+            triaged["decided"].append(replace(incident, decision=by_policy))
+        elif incident.incident_id in set_aside:
+            triaged["left_open"].append(incident)
+        elif asks and (is_its_turn or incident.asked_in == run_id):
+            triaged["asking"].append(incident)
+        elif proceed and incident.finding.is_narrow and incident.run_id != run_id:
+            triaged["left_open"].append(incident)
+        elif asks and undecided:
+            triaged["asking"].append(incident)
+        else:
+            triaged["halting"].append(incident)
+    return Triage(**{name: tuple(items) for name, items in triaged.items()})
 
 
-def without_rows(found: Iterable[Unreadable], standing: Places) -> tuple[Unreadable, ...]:
-    """What is left of unreadable offsets without those whose row stands in the table."""
-    return tuple(
-        replace(item, range=left) for item in found for left in standing.rest([item.range])
+def without_doubted(gap: Incident, incidents: Iterable[Incident]) -> Incident:
+    """A gap's incident without the ranges in which the log itself is doubted.
+
+    There accepting a gap proves no row: the other incident's decision removes them. It says nothing
+    about rows of other plans.
+    """
+    doubted = {
+        (rows.plan_id, planned.identity)
+        for i in incidents
+        if i.finding.kind not in GAP_CLASSES
+        for rows in i.plans
+        for planned in rows.ranges
+    }
+    sure = tuple(r for r in gap.unverified if (gap.plan_id, r.identity) not in doubted)
+    return replace(gap, unverified=sure)
+
+
+def blocked_by(incidents: Iterable[Incident], head: Head) -> frozenset[TopicPartition]:
+    """The partitions that incidents keep from moving."""
+    standing = tuple(incidents)
+    return frozenset(
+        p.topic_partition
+        for p in head.positions
+        if any(i.finding.concerns(p.topic_partition) for i in standing)
     )
 
 

@@ -27,7 +27,7 @@ from tideline.model.spark_job import (
     SparkResult,
     Unreadable,
 )
-from tideline.rules.incidents import narrow
+from tideline.rules.unreadable import narrow
 from tideline.secrecy import told_without
 from tideline.spark.raw_rows import read_layers, read_ranges, to_table_rows
 from tideline.spark.session import COMMIT_PROTOCOL
