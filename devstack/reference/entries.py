@@ -89,7 +89,7 @@ def _parts(anchor: str, prose: _Prose) -> Iterator[str]:
     for part in PROSE:
         yield f"- **{part}:** {prose.get(part, '')}"
         if verdict is not None and part == "Means":
-            told = verdict.told_by
+            told = verdict.evidence
             yield f"- **Evidence:** {told[:1].upper()}{told[1:]}."
         if verdict is not None and verdict.choices and part == "Look":
             said = "; ".join(f"{code(choice)}: {text}" for choice, text in verdict.choices.items())

@@ -10,7 +10,7 @@ from devstack.reference.docstrings import meanings, summary
 from devstack.reference.markdown import code, page, table
 from tideline.ledger.delta_files import SCHEMA
 from tideline.ledger.history import ENTRIES
-from tideline.ledger.ledger_port import Kept
+from tideline.ledger.ledger_port import DocKind
 from tideline.ledger.snapshots import DOCUMENTS
 from tideline.ledger.sql_store import METADATA
 from tideline.table.schema import COLUMNS, QUARANTINE_COLUMNS, TYPED_COLUMNS
@@ -106,7 +106,7 @@ def _ledger() -> Iterator[str]:
         yield from _keys(cls)
 
 
-def _row(kept: Kept) -> list[str]:
+def _row(kept: DocKind) -> list[str]:
     """What is kept, with a link to the document's keys."""
     names = [kept.name, kept.key] if kept.key else [kept.name]
     cls = kept.document.__name__

@@ -26,7 +26,7 @@ _PATHS = (
 """They hold paths, with colons between; an empty one would stand for the child's folder."""
 
 
-def handed_on(variables: Mapping[str, str]) -> dict[str, str]:
+def child_env(variables: Mapping[str, str]) -> dict[str, str]:
     """What a child gets of these variables: none of Airflow's, and only absolute paths."""
     found = {k: v for k, v in variables.items() if not k.startswith(_NEVER)}
     for name in set(_PATHS) & set(found):
@@ -41,11 +41,11 @@ def start(
     """Start a child process.
 
     Args:
-        variables: All that it gets, but for what `handed_on` leaves out.
+        variables: All that it gets, but for what `child_env` leaves out.
         folder: Where it stands; this user's alone, or `ROOT`.
         how: As of `subprocess.Popen`.
     """
-    return subprocess.Popen(command, env=handed_on(variables), cwd=folder.absolute(), **how)
+    return subprocess.Popen(command, env=child_env(variables), cwd=folder.absolute(), **how)
 
 
 def run(
@@ -53,4 +53,4 @@ def run(
 ) -> subprocess.CompletedProcess[Any]:
     """Run a child process to its end; arguments as of `start`, and of `subprocess.run`."""
     how = {"check": False, **how}
-    return subprocess.run(command, env=handed_on(variables), cwd=folder.absolute(), **how)
+    return subprocess.run(command, env=child_env(variables), cwd=folder.absolute(), **how)

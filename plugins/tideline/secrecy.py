@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tideline.texts import LONGEST_LOGIN, bare, told
+from tideline.texts import LONGEST_LOGIN, bare, one_line
 
 _SECRET_KEY = re.compile(
     r"pass|secret|token|keytab|jaas|credential|private|(?:account|access|api)[_-]?key|keyfile"
@@ -95,17 +95,17 @@ def without(text: str, secrets: Iterable[str | None]) -> str:
     return re.sub("|".join(map(re.escape, long)), "***", text) if long else text
 
 
-def told_without(text: str, secrets: Iterable[str | None] = (), most: int = 500) -> str:
-    """A text of somebody else's as `told` shows it, with secrets taken out.
+def redacted_line(text: str, secrets: Iterable[str | None] = (), most: int = 500) -> str:
+    """A text of somebody else's as `one_line` shows it, with secrets taken out.
 
     Of a long text only its beginning is looked at, and the last of that is left out: it may be the
     first part of a secret.
     """
     known, looked_at = [s for s in secrets if s], _LOOKED_AT * most
     if len(text) <= looked_at:
-        return told(without(text, known), most)
+        return one_line(without(text, known), most)
     end = max(LONGEST_LOGIN, *map(len, known), 0)
-    return told(without(text[:looked_at], known)[:-end], most)
+    return one_line(without(text[:looked_at], known)[:-end], most)
 
 
 def may_hold_secret(text: str) -> bool:

@@ -1,6 +1,6 @@
 """Texts of others as messages show them: no login or key of an address, no command to a terminal.
 
-Every error keeps its message so (`clean`); what a store, a catalog, an endpoint says is `told`.
+Every error keeps its message so (`clean`); what a store, a catalog, an endpoint says is `one_line`.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def visible(text: str) -> str:
     return NO_TEXT.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-def told(text: str, most: int = 500) -> str:
+def one_line(text: str, most: int = 500) -> str:
     """A text of somebody else's, of a store or a catalog, in one line, clean and bounded.
 
     Args:

@@ -20,7 +20,7 @@ from tests.worlds.changing_tables import Changes
 from tests.worlds.streams import decide, is_clean
 from tideline.errors import FoldingHalted
 from tideline.failpoints import DECODE_PLACES, FOLD_PLACES, PLACES
-from tideline.folding.sweeping import find_ghosts, sweep
+from tideline.folding.sweeping import find_stale_rows, sweep
 from tideline.model.request import RunRequest
 from tideline.stream.stream import tables_of
 from tideline.wiring import open_ledger, open_run
@@ -119,7 +119,7 @@ def test_what_a_new_snapshot_has_not_read_is_swept(source, capture, harness, spa
     lost = there - {*changes.rows()}
     assert lost
     with open_run(stream, "sweep", RunRequest(by="ann"), spark) as run:
-        found = find_ghosts(run)
+        found = find_stale_rows(run)
         assert {int(key["key_id"]) for key in found.keys} == lost
         sweep(run, len(lost))
     holds_the_rows(stream, changes)

@@ -5,7 +5,7 @@ import json
 from deltalake import DeltaTable
 
 from devstack.process import wait_until
-from tideline.folding.sweeping import find_ghosts
+from tideline.folding.sweeping import find_stale_rows
 from tideline.model.request import RunRequest
 from tideline.stream.stream import tables_of
 from tideline.wiring import open_run
@@ -49,7 +49,7 @@ def test_a_row_of_a_snapshot_has_the_time_of_the_snapshots_beginning(
 
 
 def test_a_snapshot_with_conditions_bears_the_marks_of_a_whole_one(source, capture, harness, spark):
-    """Rows that it was not asked for are listed as ghosts: whoever sweeps has to know."""
+    """Rows that it was not asked for are listed as stale: whoever sweeps has to know."""
     database = source.create_database("shop")
     signals = "(id varchar(42) PRIMARY KEY, type varchar(32), data varchar(2048))"
     source.execute(f"CREATE TABLE signals {signals}", "shop")
@@ -74,4 +74,4 @@ def test_a_snapshot_with_conditions_bears_the_marks_of_a_whole_one(source, captu
     typed = DeltaTable(tables_of(stream)["decoded"]).to_pyarrow_table().sort_by("offset")
     assert [row["id"] for row in typed.to_pylist()][4:] == [3, 4]
     with open_run(stream, "sweep", RunRequest(by="ann"), spark) as run:
-        assert {int(key["key_id"]) for key in find_ghosts(run).keys} == {1, 2}
+        assert {int(key["key_id"]) for key in find_stale_rows(run).keys} == {1, 2}

@@ -4,7 +4,7 @@ import pytest
 
 from tests.dags.parsing import parsed, parsing_processes
 from tests.worlds.build import NOW
-from tideline.model.fleet import seen_again
+from tideline.model.fleet import update_topics
 from tideline.stream.contents import keep_topics
 from tideline.stream.files import read_file
 
@@ -41,7 +41,7 @@ def write(folder, text=FLEET, topics=("shop.a", "shop.b")):
     path.write_text(text)
     if topics:
         found = dict.fromkeys(topics, "id")
-        keep_topics(read_file(path).fleet, path, seen_again(None, "shop", found, NOW))
+        keep_topics(read_file(path).fleet, path, update_topics(None, "shop", found, NOW))
     return path
 
 

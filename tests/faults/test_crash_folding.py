@@ -12,7 +12,7 @@ from tests.faults.killable import ended_at, until_it_passes
 from tests.worlds.current_streams import Changing
 from tideline.failpoints import FOLD_PLACES
 from tideline.folding.current_checking import check_current
-from tideline.folding.sweeping import find_ghosts, sweep
+from tideline.folding.sweeping import find_stale_rows, sweep
 from tideline.model.request import RunRequest
 from tideline.wiring import open_ledger, open_run
 
@@ -90,7 +90,7 @@ def test_a_sweep_is_killed(harness, spark, place):
     is_swept = place != "fold:freezing"
     stream.judge(stays if is_swept else stays | {n: ("a", n) for n in (2, 4)})
     with open_run(stream.stream, "again", RunRequest(by="ann"), spark) as run:
-        assert find_ghosts(run).rows == (0 if is_swept else 2)
+        assert find_stale_rows(run).rows == (0 if is_swept else 2)
         sweep(run, 0 if is_swept else 2)
         assert check_current(run).flaws == ()
     stream.judge(stays)

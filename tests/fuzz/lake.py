@@ -25,7 +25,7 @@ from tideline.delta.delta_io import files_of
 from tideline.folding.current_checking import CurrentCheck, check_current
 from tideline.folding.engine import fold_here
 from tideline.folding.fold_steps import fold_changes, verify_current
-from tideline.folding.sweeping import Ghosts, find_ghosts, sweep
+from tideline.folding.sweeping import StaleRows, find_stale_rows, sweep
 from tideline.folding.views import Engine, view_of
 from tideline.kafka.kafka_port import KafkaPort
 from tideline.landing.context import RunContext, TypedTables
@@ -350,9 +350,9 @@ class Lake:
         decision = Decision(choice, "ann", datetime.now(UTC), "it was meant")
         self.update(lambda s: s.with_decision(incident.incident_id, decision))
 
-    def ghosts(self) -> Ghosts:
+    def stale_rows(self) -> StaleRows:
         """`tideline sweep FILE`."""
-        return find_ghosts(self.context("ghosts"))
+        return find_stale_rows(self.context("ghosts"))
 
     def sweep(self, rows: int) -> None:
         """`tideline sweep FILE --rows N`."""

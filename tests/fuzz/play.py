@@ -434,25 +434,25 @@ class _World:
         if self.folded != self.topic.decoded or left:
             return
         try:
-            ghosts = self.lake.ghosts()
+            stale = self.lake.stale_rows()
         except BadInput:  # no whole snapshot, or something since it is in quarantine
             return
         self.count("sweeps")
         before = oracle.current(self.changes(), self.rules)
-        was, self.floors = self.floors, self.lake.floors(ghosts.floors)
+        was, self.floors = self.floors, self.lake.floors(stale.floors)
         after = oracle.current(self.changes(), self.rules)
         swept = {k for k in before if before[k].alive and not after[k].alive}
         there = {self.topic.pool[n] for n in self.topic.alive}
         if self._tells() and (wrong := swept & there):
             raise Diverged(f"sweep: rows that are at the source: {sorted(map(repr, wrong))[:3]}")
-        if ghosts.rows != len(swept):
-            raise Diverged(f"sweep: {ghosts.rows} are listed, and {len(swept)} are below")
+        if stale.rows != len(swept):
+            raise Diverged(f"sweep: {stale.rows} are listed, and {len(swept)} are below")
         if self._tells() and (missed := self._vanished(before, there) - swept):
             raise Diverged(f"sweep: not listed: {sorted(map(repr, missed))[:3]}")
-        if not ghosts.rows:
+        if not stale.rows:
             self.floors = was
             return
-        self._fold(lambda: self.lake.sweep(ghosts.rows) is None)
+        self._fold(lambda: self.lake.sweep(stale.rows) is None)
 
     def _tells(self) -> bool:
         """Whether the source is known: by time another change may be the last one."""

@@ -173,7 +173,7 @@ def test_an_open_plan_is_executed_where_the_tables_are_now(lake, monkeypatch):
     """It was frozen for other addresses."""
     lake.lands(value_of(lake.first))
     with monkeypatch.context() as cut:
-        cut.setattr(decode_execution, "put_in_place", away)
+        cut.setattr(decode_execution, "commit_all_tables", away)
         with pytest.raises(ServiceAway):
             lake.decodes("two")
     moved(lake, table="typed2", quarantine="bad2")
@@ -244,7 +244,7 @@ def test_an_open_plan_of_a_raw_table_that_was_approved_as_gone(lake, monkeypatch
     """It ends with the next table, and fails no run; there its rows are lost, as was accepted."""
     lake.lands(value_of(lake.first))
     with monkeypatch.context() as cut:
-        cut.setattr(decode_execution, "put_in_place", away)
+        cut.setattr(decode_execution, "commit_all_tables", away)
         with pytest.raises(ServiceAway):
             lake.decodes("two")
     raw, ledger_id = lake.raw, lake.ledger.read().control.ledger_id
@@ -436,7 +436,7 @@ def test_a_rewind_meets_an_open_plan(lake, monkeypatch):
     """Its coordinates are landed no more: the rows go again, and come with the next landing."""
     lake.lands(value_of(lake.first))
     with monkeypatch.context() as cut:
-        cut.setattr(decode_execution, "put_in_place", away)
+        cut.setattr(decode_execution, "commit_all_tables", away)
         with pytest.raises(ServiceAway):
             lake.decodes("two")
     lake.covers(2)
@@ -861,11 +861,11 @@ def undo(lake, end):
     lake.landed = end
 
 
-@pytest.mark.parametrize("step", ["put_in_place", "close_decoding"])
+@pytest.mark.parametrize("step", ["commit_all_tables", "close_decoding"])
 def test_a_rewind_takes_its_records_out_of_an_open_plan(lake, monkeypatch, step):
     """Finished without their raw rows, it would call them decoded, and nobody would come back."""
     lake.lands(*[value_of(lake.first)] * 3)
-    module = decode_execution if step == "put_in_place" else decode_steps
+    module = decode_execution if step == "commit_all_tables" else decode_steps
     with monkeypatch.context() as cut:
         cut.setattr(module, step, away)
         with pytest.raises(ServiceAway):

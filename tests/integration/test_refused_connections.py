@@ -11,7 +11,7 @@ from tests.worlds.token_issuer import SECRET
 from tideline.errors import AccessRefused, ServiceAway
 from tideline.kafka.kafka_cluster import KafkaCluster
 from tideline.kafka.kafka_settings import KafkaSettings
-from tideline.kafka.listener import spoken_at
+from tideline.kafka.listener import probe_listener
 
 AT_ONCE_SECONDS = 5
 WRONG = "wrong-and-secret"
@@ -174,8 +174,8 @@ def test_one_of_two_servers_that_refuses_ends_the_connect(secured):
 def test_ports_say_what_they_speak(secured):
     """Each by a proper answer; a silent port by nothing."""
     for protocol in PROTOCOLS:
-        assert str(spoken_at("127.0.0.1", secured.ports[protocol])) == protocol
-    assert str(spoken_at("127.0.0.1", secured.ports["MUTUAL"])) == "TLS"
+        assert str(probe_listener("127.0.0.1", secured.ports[protocol])) == protocol
+    assert str(probe_listener("127.0.0.1", secured.ports["MUTUAL"])) == "TLS"
 
 
 def test_a_broker_that_is_gone_is_not_a_refusal(secured):

@@ -41,7 +41,7 @@ MUTANTS = (
     ),
     Mutant(
         "secrets are taken out of others' texts",
-        "told_without(text, [*given, *map(quote_plus, given), login], _LONGEST_TEXT)",
+        "redacted_line(text, [*given, *map(quote_plus, given), login], _LONGEST_TEXT)",
         "text",
         REFUSALS,
     ),
@@ -280,7 +280,7 @@ MUTANTS = (
     ),
     Mutant(
         "what was observed makes no line of a form",
-        "    return told(text, LONGEST_REASON)",
+        "    return one_line(text, LONGEST_REASON)",
         "    return text",
         "tests/unit/test_approval.py",
     ),

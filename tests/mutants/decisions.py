@@ -104,7 +104,7 @@ MUTANTS = (
     ),
     Mutant(
         "only narrow incidents may be left open (R8)",
-        "elif proceed and incident.finding.is_narrow and",
+        "elif proceed and incident.finding.is_of_one_topic and",
         "elif proceed and",
         INCIDENTS,
     ),
@@ -164,7 +164,7 @@ MUTANTS = (
     ),
     Mutant(
         "no number is given of which the table has rows (R9)",
-        "head = above_the_table(run, head, observation, incident.finding)",
+        "head = skip_landed_generations(run, head, observation, incident.finding)",
         "pass",
         LOGS,
     ),
@@ -292,13 +292,13 @@ MUTANTS = (
     ),
     Mutant(
         "a gap is counted again when its decision is carried out (R9)",
-        "counted = counted_again(run, incident) if is_gap else incident",
+        "counted = recount_gap(run, incident) if is_gap else incident",
         "counted = incident",
         FOUND,
     ),
     Mutant(
         "a gap that its own run accepts is counted again (R9)",
-        "effect = accept_gap(head, counted_again(run, incident))",
+        "effect = accept_gap(head, recount_gap(run, incident))",
         "effect = accept_gap(head, incident)",
         COUNTED,
     ),
@@ -371,13 +371,13 @@ MUTANTS = (
     ),
     Mutant(
         "an incident remembers the rows of every plan that met its finding (R6)",
-        "known = known.of(*known.beside(plan.plan_id), newest)",
+        "known = known.of(*known.plans_but(plan.plan_id), newest)",
         "known = known.of(newest)",
         INCIDENTS,
     ),
     Mutant(
         "rows that are verified after all leave those of other plans in doubt (R6)",
-        "i.of(*i.beside(plan_id)) for i in held if i.beside(plan_id)}",
+        "i.of(*i.plans_but(plan_id)) for i in held if i.plans_but(plan_id)}",
         "i for i in held if False}",
         INCIDENTS,
     ),

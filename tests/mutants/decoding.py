@@ -86,7 +86,7 @@ MUTANTS = (
     ),
     Mutant(
         "decode: one other table is refused",
-        "if wrong := tuple(strangers(tables, known, token)):",
+        "if wrong := tuple(unknown_tables(tables, known, token)):",
         "if wrong := ():",
         f"{PAIRS}::test_one_other_table_is_refused",
     ),
@@ -165,13 +165,13 @@ MUTANTS = (
     ),
     Mutant(
         "decode: rows that fail what halts, halt",
-        "if result.halting and not is_settled",
+        "if result.halting and not may_quarantine",
         "if False and not is_settled",
         f"{EXPECT}::test_what_halts_asks_and_a_decision_lets_the_rest_through",
     ),
     Mutant(
         "decode: a decision holds for its own coordinates",
-        "and not apart(ranges, finding.ranges)[1]",
+        "and not split_by_ranges(ranges, finding.ranges)[1]",
         "",
         "tests/unit/test_decoding_rules.py::test_what_a_decision_settles",
     ),
@@ -183,7 +183,7 @@ MUTANTS = (
     ),
     Mutant(
         "decode: what came after a decision is no part of what it is about",
-        "    ranges = of_decision(ranges, state.decoding)[0] or ranges\n",
+        "    ranges = split_decided(ranges, state.decoding)[0] or ranges\n",
         "",
         "tests/integration/test_decoding.py::test_a_cleared_run_decodes_what_was_decided",
     ),
@@ -195,7 +195,7 @@ MUTANTS = (
     ),
     Mutant(
         "decode: a clear takes no redrive back",
-        "anew, ranges = apart(there, run.ledger.decoded_since(run.run_id))",
+        "anew, ranges = split_by_ranges(there, run.ledger.decoded_since(run.run_id))",
         "anew, ranges = (), there",
         f"{EXPECT}::test_what_has_failed_can_be_redriven_after_the_rule_has_changed",
     ),
@@ -514,7 +514,7 @@ MUTANTS = (
     ),
     Mutant(
         "decode: a listed field that no schema has",
-        "            refuse_missing_fields(run, told_parts(attempt.plan))",
+        "            refuse_missing_fields(run, parts_with_known_fields(attempt.plan))",
         "            pass",
         f"{PAIRS}::test_a_listed_field_that_no_schema_has_is_refused",
     ),
@@ -582,7 +582,7 @@ MUTANTS = (
     ),
     Mutant(
         "decode: tables without an address lie beside the raw one",
-        "value if value is None or raw is None else value.beside(raw.uri)",
+        "value if value is None or raw is None else value.with_default_uris(raw.uri)",
         "value",
         "tests/unit/test_stream_files.py::test_one_address_of_two_may_be_named",
         within="_tables_beside_the_raw_one",

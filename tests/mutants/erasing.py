@@ -230,13 +230,13 @@ MUTANTS = (
     ),
     Mutant(
         "erase: a log is cut at a commit of ours",
-        "upkeep.fence(told_by_last_fold(run))",
-        "told_by_last_fold(run)",
+        "upkeep.fence(last_sealed_fold(run))",
+        "last_sealed_fold(run)",
         "tests/steps/test_restored_tables.py::test_a_log_is_cut_behind_what_has_deleted_files",
     ),
     Mutant(
         "erase: where a log is cut, the last fold's seal stays",
-        "upkeep.fence(told_by_last_fold(run))",
+        "upkeep.fence(last_sealed_fold(run))",
         "upkeep.fence()",
         "tests/steps/test_restored_tables.py"
         "::test_where_a_log_is_cut_an_older_ledger_learns_what_a_fold_has_sealed",

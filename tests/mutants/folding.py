@@ -230,7 +230,7 @@ MUTANTS = (
     ),
     Mutant(
         "fold: what a forgotten fold has sealed is learned",
-        "    if (told := told_by_folds(run, state)) is None:",
+        "    if (told := recover_folds(run, state)) is None:",
         "    if True:",
         SEALED,
     ),
@@ -266,8 +266,8 @@ MUTANTS = (
     ),
     Mutant(
         "sweep: floors stand while their snapshot is decoded again",
-        "standing_floors(folding.floors, state.head.coverage)",
-        "standing_floors(folding.floors, state.decoding.coverage)",
+        "floors_still_landed(folding.floors, state.head.coverage)",
+        "floors_still_landed(folding.floors, state.decoding.coverage)",
         SEALED,
     ),
     Mutant(

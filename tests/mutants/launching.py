@@ -185,8 +185,8 @@ MUTANTS = (
     ),
     Mutant(
         "Spark's processes get named variables only",
-        "return handed_on({name: v for name, v in variables.items() if _is_among(name, wanted)})",
-        "return handed_on(variables)",
+        "return child_env({name: v for name, v in variables.items() if _is_among(name, wanted)})",
+        "return child_env(variables)",
         f"{ENVIRONMENT}::test_only_named_variables_pass",
     ),
     Mutant(
@@ -329,8 +329,8 @@ MUTANTS = (
     ),
     Mutant(
         "a child stands in a folder of its own",
-        "env=handed_on(variables), cwd=folder.absolute(), **how)\n\n\n",
-        "env=handed_on(variables), **how)\n\n\n",
+        "env=child_env(variables), cwd=folder.absolute(), **how)\n\n\n",
+        "env=child_env(variables), **how)\n\n\n",
         "tests/unit/test_children.py::test_spark_submit",
     ),
     Mutant(

@@ -3,7 +3,7 @@
 from tests.mutants.mutant import Mutant
 
 LOOKING = "tests/unit/test_looking.py"
-LOOKOUT = "tests/unit/test_lookout.py"
+POLLER = "tests/unit/test_poller.py"
 ALIKE = "tests/unit/test_alike.py"
 EXPLAINING = "tests/steps/test_explaining.py"
 MUTANTS = (
@@ -197,19 +197,19 @@ MUTANTS = (
         "a question that hangs keeps no turn",
         "            done.wait(self._turn)",
         "            done.wait()",
-        LOOKOUT,
+        POLLER,
     ),
     Mutant(
         "only so many questions are under way",
         "            self._room.acquire()\n",
         "",
-        LOOKOUT,
+        POLLER,
     ),
     Mutant(
         "a service that hangs is said to",
         "if begun is None or self._clock() - begun < PATIENCE_SECONDS:",
         "if True:",
-        LOOKOUT,
+        POLLER,
     ),
     Mutant(
         "a topic that refuses is not up to date",

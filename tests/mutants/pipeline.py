@@ -257,7 +257,7 @@ MUTANTS = (
     ),
     Mutant(
         "what a forgotten commit has removed is decoded no more (R13)",
-        "after = after.with_undecoded(told.written)",
+        "after = after.with_undecoded(found.written)",
         "after = after",
         f"{OLDER}::test_what_a_forgotten_rewind_has_undone_in_typed_tables_is_decoded_again",
     ),
@@ -428,7 +428,7 @@ MUTANTS = (
     ),
     Mutant(
         "a table that was put back before the advance is a finding (R13)",
-        "return state if commit is None else state.with_head(noted(state.head, plan, commit))",
+        "return state if commit is None else state.with_head(add_commit(state.head, plan, commit))",
         "return state",
         "tests/steps/test_halting.py::"
         "test_a_table_that_was_put_back_before_the_advance_is_a_finding",
@@ -508,8 +508,8 @@ MUTANTS = (
     ),
     Mutant(
         "unreadable offsets are read around",
-        "return readable_layers(one_range_each(job.ranges), job.unreadable)",
-        "return readable_layers(one_range_each(job.ranges), ())",
+        "return readable_groups(one_range_each(job.ranges), job.unreadable)",
+        "return readable_groups(one_range_each(job.ranges), ())",
         f"{SPARK_UNREADABLE}::test_exactly_the_unreadable_offsets_are_named_and_skipped",
     ),
     Mutant(

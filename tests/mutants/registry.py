@@ -37,7 +37,7 @@ MUTANTS = (
     ),
     Mutant(
         "a message is short whatever it is about",
-        "return told(what, _LONGEST_MESSAGE) + end",
+        "return one_line(what, _LONGEST_MESSAGE) + end",
         "return what",
         f"{CONNECTIONS}::test_a_message_is_short_whatever_it_is_about",
     ),
@@ -67,7 +67,7 @@ MUTANTS = (
     ),
     Mutant(
         "secrets are taken out of a registry's texts",
-        "without(text, (b64encode(login).decode(), self.password, self.token))",
+        "redacted_line(text, (b64encode(login).decode(), self.password, self.token))",
         "text",
         SETTINGS,
     ),

@@ -134,7 +134,7 @@ MUTANTS = (
     ),
     Mutant(
         "rows at the coordinates are taken out (R2)",
-        "    actions += _taken_out(store, change, standing, read)\n",
+        "    actions += _taken_out(store, change, active, read)\n",
         "",
         f"{CONTRACT}::test_a_second_landing_replaces_the_first_and_nothing_else",
     ),

@@ -55,7 +55,7 @@ MUTANTS = (
     ),
     Mutant(
         "wire: a schema that cannot be read is trouble of its records",
-        "            return told(str(error), _LONGEST_REASON)",
+        "            return one_line(str(error), _LONGEST_REASON)",
         "            raise",
         f"{WIRE}[13a-reference-gone]",
     ),

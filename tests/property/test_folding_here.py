@@ -217,7 +217,7 @@ def test_rows_of_others_in_the_table_are_counted(standing, change_of, foreign):
     assert (found.checksum == known.checksum) == (foreign == 1)
     assert differing(job.before_in([0]), result.found)
     assert not result.written.rows
-    looked = folding.fold(replace(job, is_look=True), stores, logged_seldom())
+    looked = folding.fold(replace(job, is_recompute=True), stores, logged_seldom())
     assert looked.found == result.found
 
 

@@ -279,5 +279,5 @@ def test_what_is_refused_is_what_the_definition_says(tmp_path, way, seed, monkey
         refused = {what for why, what in told(folded(job)) if why == "untold"}
         assert refused == wrong if chosen is ranges else refused <= wrong
         assert len(refused) > 5
-    look = replace(jobs[0], is_look=True)
+    look = replace(jobs[0], is_recompute=True)
     assert len(folded(look).refused) >= len(wrong)

@@ -57,7 +57,7 @@ def test_every_offset_gained_since_is_taken_away_once(actions, data):
     found = undone_ranges(heads[-1], heads[target], records[target:], {ID: "orders"})
     ranges = [r for group in found.values() for r in group]
     assert sorted(offsets(ranges)) == sorted(held(heads[-1]) - held(heads[target]))
-    assert sorted(r for layer in observable_groups(ranges) for r in offsets(layer)) == sorted(
+    assert sorted(r for group in observable_groups(ranges) for r in offsets(group)) == sorted(
         offsets(ranges)
     )
     rewind = Rewind("rewind-1", "r", "why", "ann", NOW, "key")

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.worlds.build import planned
-from tideline.model.spark_job import readable_layers
-from tideline.rules.unreadable import narrow
+from tideline.model.spark_job import readable_groups
+from tideline.rules.unreadable import bisect
 
 places = st.sets(st.tuples(st.integers(0, 3), st.integers(0, 39)), max_size=12)
 lengths = st.lists(st.integers(1, 40), min_size=1, max_size=4)
@@ -26,10 +26,10 @@ def test_what_cannot_be_read_is_found_and_the_rest_is_read(lengths, places):
         assert len({r.topic_partition for r in part}) == len(part) > 0
         return "cannot be read" if bad & set(offsets(part)) else None
 
-    found = [u.range for u in narrow(ranges, attempt, most=1000)] if bad else []
+    found = [u.range for u in bisect(ranges, attempt, most=1000)] if bad else []
     assert sorted(offsets(found)) == sorted(bad)
-    layers = readable_layers(ranges, found)
-    for layer in layers:
-        assert len({r.topic_partition for r in layer}) == len(layer) > 0
-    left = [at for layer in layers for at in offsets(layer)]
+    groups = readable_groups(ranges, found)
+    for group in groups:
+        assert len({r.topic_partition for r in group}) == len(group) > 0
+    left = [at for group in groups for at in offsets(group)]
     assert sorted(left) == sorted(set(offsets(ranges)) - bad)

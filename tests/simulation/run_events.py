@@ -14,7 +14,7 @@ from tests.simulation.table import key_of
 from tests.simulation.world import Asked, World
 from tideline.decoding.decode_steps import decode_rows, verify_decoded
 from tideline.folding.fold_execution import execute_fold
-from tideline.folding.fold_planning import plan_fold, plan_look
+from tideline.folding.fold_planning import plan_fold, plan_recompute
 from tideline.folding.fold_rules import due_changes, newest_logs
 from tideline.folding.fold_steps import fold_changes, verify_current
 from tideline.landing.context import RunContext, hold_lane
@@ -290,7 +290,7 @@ def sweep_below(world: World, run: RunContext, percent: int) -> None:
     with run.ledger.lease("decoder"):
         state = run.ledger.read()
         if (
-            plan_look(run, state) is None
+            plan_recompute(run, state) is None
             or due_changes(state.decoding, state.folding, "").is_anything
         ):
             return

@@ -24,7 +24,7 @@ from tideline.model.spark_job import (
     SparkJob,
     SparkResult,
     Unreadable,
-    readable_layers,
+    readable_groups,
 )
 from tideline.registry.registry_port import SubjectVersion
 
@@ -253,8 +253,8 @@ class SimulatedSpark:
         """The rows of a range, without the offsets whose loss is accepted."""
         return [
             row
-            for layer in readable_layers([planned], job.unreadable)
-            for piece in layer
+            for group in readable_groups([planned], job.unreadable)
+            for piece in group
             for row in self._read(piece, job.isolation_level)
         ]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import functions as F
 
-from tideline.decoding.spark.expectations import refused_conditions, tried
+from tideline.decoding.spark.expectations import null_on_error, refused_conditions
 from tideline.model.decoding import Expectation
 from tideline.spark.session import compile_plans
 
@@ -60,7 +60,7 @@ def test_what_cannot_be_worked_out_is_null(spark, rows, is_compiled):
     compile_plans(spark.session, for_offsets=10**6 if is_compiled else 1)
     wanted = [(sql, None) for sql in CONDITIONS["null"]]
     wanted += [(sql, True) for sql in CONDITIONS["true"]]
-    columns = [F.when(F.col("is asked"), tried(sql)) for sql, _ in wanted]
+    columns = [F.when(F.col("is asked"), null_on_error(sql)) for sql, _ in wanted]
     (found,) = rows.select(F.array(*columns)).collect()
     wrong = [
         (sql, is_)

@@ -15,7 +15,7 @@ from tests.worlds.streams import decide
 from tideline.cli.main import main
 from tideline.errors import BadInput, FoldingHalted
 from tideline.folding.current_checking import check_current
-from tideline.folding.sweeping import find_ghosts, sweep
+from tideline.folding.sweeping import find_stale_rows, sweep
 from tideline.folding.views import view_of
 from tideline.ledger.move import move_ledger
 from tideline.model.request import RunRequest
@@ -351,7 +351,7 @@ def test_a_declared_order_lets_a_key_move(harness, spark, capsys):
 
 def ghosts_of(orders):
     with open_run(orders.stream, "look", RunRequest(), orders.spark) as run:
-        return find_ghosts(run)
+        return find_stale_rows(run)
 
 
 @pytest.mark.slow  # a minute beside other parts

@@ -77,13 +77,13 @@ def test_spark_submit_runs_no_code_of_the_folder(mark, tmp_path):
 
 LOOKS = """
 from tideline.decoding.spark.looking import LookingSpark
-from tideline.decoding.decode_steps import drafted
+from tideline.decoding.decode_steps import plan_without_ranges
 from tideline.stream.decode_section import Decode
 
 value = {"format": "avro", "subject": "orders"}
 decode = Decode.model_validate({"value": value, "expect": [{"name": "a", "sql": "id >"}]})
 spark = LookingSpark()
-print(len(spark.refused(drafted(decode, ()), knows_columns=False)), flush=True)
+print(len(spark.refused(plan_without_ranges(decode, ()), knows_columns=False)), flush=True)
 input()
 spark.close()
 print("closed")

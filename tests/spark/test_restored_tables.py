@@ -6,7 +6,7 @@ from deltalake import DeltaTable
 from tests.worlds.current_streams import Changing
 from tideline.errors import FoldingHalted, VerificationFailed
 from tideline.folding.current_checking import check_current
-from tideline.folding.sweeping import find_ghosts
+from tideline.folding.sweeping import find_stale_rows
 from tideline.model.request import RunRequest
 from tideline.operations.questions import audit_stream
 from tideline.wiring import open_run
@@ -60,9 +60,9 @@ def test_a_sweep_of_a_typed_table_that_was_restored_is_refused(harness, spark):
     newest = restored(orders.tables["decoded"], before)
     with open_run(orders.stream, "sweep", RunRequest(), orders.spark) as run:
         with pytest.raises(VerificationFailed, match="Nothing was swept"):
-            find_ghosts(run)
+            find_stale_rows(run)
         restored(orders.tables["decoded"], newest)
-        assert find_ghosts(run).rows == 0
+        assert find_stale_rows(run).rows == 0
 
 
 def test_a_deleted_row_that_a_restore_brings_back_halts_the_next_fold(harness, spark):

@@ -39,9 +39,9 @@ def orders(harness, spark):
     return found
 
 
-def ghosts(orders):
+def stale_rows(orders):
     with open_run(orders.stream, "look", RunRequest(), orders.spark) as run:
-        return sweeping.find_ghosts(run)
+        return sweeping.find_stale_rows(run)
 
 
 def sweep(orders, rows, run_id="sweep"):
@@ -78,7 +78,7 @@ def test_what_a_snapshot_has_not_read_again_is_listed_and_swept(orders, capsys):
     assert (swept.rows, record.status, record.plan.by) == (2, "done", "ann")
     assert orders.rows().keys() == {1, 3, 5, 6}
     assert flaws(orders) == ()
-    assert ghosts(orders).rows == 0
+    assert stale_rows(orders).rows == 0
     assert main(["sweep", file, "--output", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["status"] == "nothing_to_do"
     assert main(["explain", file, "--key", "key_id=2"]) == 0
@@ -118,7 +118,7 @@ def test_a_rewind_over_the_snapshot_takes_the_sweep_back(orders):
     assert orders.rows().keys() == {1, 2, 3, 4, 5}
     assert orders.head.floors == ()
     orders.run("three")
-    assert ghosts(orders).rows == 2
+    assert stale_rows(orders).rows == 2
 
 
 @pytest.mark.slow
@@ -126,7 +126,7 @@ def test_a_snapshot_that_was_cut_off_sweeps_nothing(orders):
     """It has read some rows; the whole one before it is the first. One of one row follows."""
     orders.sends(*(("r", n, "again", n) for n in (1, 3)), snapshot="true", at=AT + 60_000)
     orders.run("two")
-    assert ghosts(orders).rows == 0
+    assert stale_rows(orders).rows == 0
 
 
 @pytest.mark.slow
@@ -139,10 +139,10 @@ def test_a_topic_that_was_created_again_sweeps_by_its_own_snapshot(orders):
     orders.run("two")
     assert orders.rows()[1] == ("c", 1)
     with pytest.raises(BadInput, match="no whole snapshot is decoded"):
-        ghosts(orders)
+        stale_rows(orders)
     snapshot(orders, 1, 3, 5, at=AT + 180_000)
     orders.run("three")
-    assert ghosts(orders).rows == 2
+    assert stale_rows(orders).rows == 2
     sweep(orders, 2)
     assert orders.rows().keys() == {1, 3, 5}
     assert flaws(orders) == ()
@@ -160,13 +160,13 @@ def test_what_nobody_has_decoded_is_no_ghost(orders, monkeypatch):
     with pytest.raises(
         BadInput, match=r"since the snapshot began, partition 0 .* is in quarantine"
     ):
-        ghosts(orders)
+        stale_rows(orders)
     monkeypatch.setattr(maintaining, "now", lambda: now() + timedelta(days=2))
     with open_run(orders.stream, "maintain", RunRequest(), orders.spark) as run:
         tables = {"quarantine": open_tables(orders.stream)["quarantine"]}
         assert [u.expired.rows for u in maintain_stream(run, tables)] == [1]
     with pytest.raises(BadInput, match=r"partition 0 .* was removed by its age or by an erasure"):
-        ghosts(orders)
+        stale_rows(orders)
     assert orders.rows().keys() == {1, 2, 3, 4, 5}
 
 
@@ -183,11 +183,11 @@ def test_a_partition_that_is_not_read_to_the_end_is_not_swept(harness, spark):
     orders.sends(("r", 2, "again", 2), snapshot="last", at=AT + 60_003)
     orders.run("two")
     with pytest.raises(BadInput, match=r"1 offsets of partition 1 are not landed \(tideline run"):
-        ghosts(orders)
+        stale_rows(orders)
     orders.run("three")
     for partition in range(2):
         orders.sends(("u", 3 + partition, "later", 3), at=AT + 120_000, partition=partition)
-    assert ghosts(orders).rows == 0
+    assert stale_rows(orders).rows == 0
 
 
 @pytest.mark.slow
@@ -226,7 +226,7 @@ def test_what_may_be_of_the_snapshot_has_to_be_decoded(harness, spark, which, wh
         orders.sends(("r", 2, "again", 3), snapshot="last", at=at + 2)
         orders.run("two")
     with pytest.raises(BadInput, match=why):
-        ghosts(orders)
+        stale_rows(orders)
 
 
 @pytest.mark.slow
@@ -241,7 +241,7 @@ def test_brokers_times_of_several_partitions_tell_no_beginning(harness, spark):
         orders.sends(("r", n, "a", n), snapshot=mark, partition=n % 2)
     orders.run("one")
     with pytest.raises(BadInput, match="LogAppendTime"):
-        ghosts(orders)
+        stale_rows(orders)
 
 
 @pytest.mark.slow
@@ -257,7 +257,7 @@ def test_each_partition_has_its_own_beginning(harness, spark):
         orders.sends(("r", n, "again", n), snapshot=mark, at=AT + 60_000 + n, partition=n % 3)
     orders.sends(("c", 9, "new", 9), at=AT + 70_000, partition=0)
     orders.run("two")
-    found = ghosts(orders)
+    found = stale_rows(orders)
     assert {key["key_id"] for key in found.keys} == {"3", "5", "6"}
     assert [floor.offset for floor in found.floors] == [2, 3, 2]
     sweep(orders, 3)
@@ -281,7 +281,7 @@ def test_a_table_that_is_ordered_by_time_is_swept(harness, spark):
     for n, mark in ((1, "first"), (3, "last")):
         orders.sends(("r", n, "b", n), snapshot=mark, at=AT + 60_000 + n, partition=n % 2)
     orders.run("three")
-    found = ghosts(orders)
+    found = stale_rows(orders)
     assert {key["key_id"] for key in found.keys} == {"2", "4"}
     sweep(orders, 2)
     assert orders.rows() == {1: ("b", 1), 3: ("b", 3)}
@@ -305,7 +305,7 @@ def test_a_snapshot_whose_clock_went_back_keeps_what_it_has_read(harness, spark)
     orders.sends(("r", 1, "again", 1), snapshot="last", at=late + 5, partition=0)
     orders.sends(("c", 6, "since", 6), at=late - 1800, partition=2)
     orders.run("two")
-    assert {key["key_id"] for key in ghosts(orders).keys} == {"3"}
+    assert {key["key_id"] for key in stale_rows(orders).keys} == {"3"}
     sweep(orders, 1)
     assert orders.rows().keys() == {1, 2, 5, 6}
     assert flaws(orders) == ()
@@ -324,11 +324,11 @@ def test_a_record_of_before_tells_no_partition_read(harness, spark):
     orders.run("two")
     orders.sends(("r", 2, "b", 2), at=AT + 60_000, partition=1)
     with pytest.raises(BadInput, match="1 offsets of partition 1 are not landed"):
-        ghosts(orders)
+        stale_rows(orders)
     orders.harness.delete()
     orders.harness.create(partitions=2)
     with pytest.raises(BadInput, match="was created again, and no run has come since"):
-        ghosts(orders)
+        stale_rows(orders)
 
 
 @pytest.mark.slow
@@ -343,7 +343,7 @@ def test_a_clock_that_went_back_in_one_partition_is_refused(harness, spark):
     orders.sends(("r", 3, "b", 3), snapshot="last", at=AT + 60_001, partition=1)
     orders.run("two")
     with pytest.raises(BadInput, match="may be of partition 0, where times of a snapshot go back"):
-        ghosts(orders)
+        stale_rows(orders)
 
 
 @pytest.mark.slow
@@ -355,7 +355,7 @@ def test_a_change_of_a_clock_that_went_back_a_little_stays(harness, spark):
     orders.sends(("r", 1, "b", 1), snapshot="last", at=AT + 60_000)
     orders.sends(("c", 3, "new", 3), at=AT + 59_000, partition=1)
     orders.run("one")
-    assert {key["key_id"] for key in ghosts(orders).keys} == {"2"}
+    assert {key["key_id"] for key in stale_rows(orders).keys} == {"2"}
 
 
 @pytest.mark.slow
@@ -367,7 +367,7 @@ def test_a_clock_that_went_back_behind_the_snapshot_before_is_refused(harness, s
     orders.sends(("u", 1, "c", 1), at=AT - 1)
     orders.run("one")
     with pytest.raises(BadInput, match="the producer's clock went back"):
-        ghosts(orders)
+        stale_rows(orders)
 
 
 def put_back_later(orders):

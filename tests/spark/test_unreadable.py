@@ -140,9 +140,9 @@ def test_a_broker_that_is_away_is_no_unreadable_record(own, spark, when, monkeyp
     fast = {"kafkaConsumer.pollTimeoutMs": "3000", "kafka.default.api.timeout.ms": "3000"}
     fast["kafka.request.timeout.ms"] = "2000"
     monkeypatch.setattr(source, "READER_OPTIONS", {**source.READER_OPTIONS, **fast})
-    real, stopped = unreadable.narrow, []
+    real, stopped = unreadable.bisect, []
 
-    def narrow(*args, **kwargs):
+    def bisect(*args, **kwargs):
         stop()
         return real(*args, **kwargs)
 
@@ -151,7 +151,7 @@ def test_a_broker_that_is_away_is_no_unreadable_record(own, spark, when, monkeyp
             stopped.append(own.broker.stop())
 
     if when != "before reading":
-        monkeypatch.setattr(unreadable, "narrow", narrow)
+        monkeypatch.setattr(unreadable, "bisect", bisect)
     hooked = HookedSpark(spark, before=stop if when == "before reading" else None)
     with pytest.raises(ServiceAway):
         own.run(stream, "run", hooked)

@@ -377,7 +377,7 @@ def test_a_topic_that_is_not_seen_while_its_table_is_taken_over_lands_once(
     memory.send(4)
     goes_on(memory)
     memory.restore_ledger()
-    takes_over = decisions.what_the_table_tells
+    takes_over = decisions.recover_from_table
 
     def unseen(*given):
         if topic == "away once":
@@ -385,7 +385,7 @@ def test_a_topic_that_is_not_seen_while_its_table_is_taken_over_lands_once(
         return takes_over(*given)
 
     with monkeypatch.context() as meanwhile:
-        meanwhile.setattr(decisions, "what_the_table_tells", unseen)
+        meanwhile.setattr(decisions, "recover_from_table", unseen)
         if topic == "set aside":
             memory.configure(kafka={"topics": ["other"]})
         if topic == "refused":

@@ -90,4 +90,4 @@ def test_every_option_is_known_when_the_dag_is_parsed():
 )
 def test_whoever_answered_is_named(user, name):
     """By name where there is one."""
-    assert approval.who({"responded_by_user": user}) == name
+    assert approval.answering_user({"responded_by_user": user}) == name

@@ -27,7 +27,7 @@ from tideline.model.plan import VerifiedRange
 from tideline.model.run import RunRecord, TableCommit
 from tideline.page.bands import Painter, lag_spread
 from tideline.rules.advance import count_landed
-from tideline.rules.standing import standings
+from tideline.rules.partition_status import partition_statuses
 
 LOG = PartitionIdentity(ID, 0, 0)
 
@@ -43,8 +43,8 @@ def bands(known, observed=None, open_runs=(), incidents=()):
         (log.identity.topic_id, log.identity.generation): [
             (b.kind, b.offsets.start_offset, b.offsets.end_offset) for b in log.bands
         ]
-        for standing in standings(known, observed, "read_committed")
-        for log in painter.paint(standing)
+        for status in partition_statuses(known, observed, "read_committed")
+        for log in painter.paint(status)
     }
 
 
@@ -100,15 +100,15 @@ def test_generations_and_former_topics_have_logs_of_their_own():
 def test_another_topic_s_end_is_no_end_of_ours():
     """Created again: its offsets mean something else, so the end is what the last run saw."""
     known = head(position(100, seen_end=120))
-    (standing,) = standings(known, observation(topic(seen(0, 7), topic_id=OTHER_ID)), "x")
-    assert (standing.end_offset, standing.log_start_offset, standing.lag) == (120, None, 20)
+    (status,) = partition_statuses(known, observation(topic(seen(0, 7), topic_id=OTHER_ID)), "x")
+    assert (status.end_offset, status.log_start_offset, status.lag) == (120, None, 20)
 
 
 def test_a_retired_partition_keeps_its_rows():
     """It has no position, and so no lag."""
     known = head(retired=(position(50),), coverage=covered((0, 50)))
-    (standing,) = standings(known, None, "read_committed")
-    assert (standing.topic, standing.lag) == ("orders", None)
+    (status,) = partition_statuses(known, None, "read_committed")
+    assert (status.topic, status.lag) == ("orders", None)
     assert bands(known)[ID, 0] == [("landed", 0, 50)]
 
 

@@ -15,7 +15,7 @@ from tideline.errors import AccessRefused, BadInput, ConnectionMissing, StreamFi
 from tideline.landing import naming
 from tideline.landing.naming import name_tables
 from tideline.model.catalog import CatalogEntry, NamedTable, TableName
-from tideline.rules.catalog_names import due_names, judged, normalized, remembered
+from tideline.rules.catalog_names import due_names, merge_names, misnamed, normalized
 from tideline.stream.files import parse_stream, read_file
 
 RAW, DECODED, BAD = (TableName.of(f"raw.orders{end}") for end in ("", "_decoded", "_quarantine"))
@@ -57,7 +57,7 @@ def test_locations_that_are_not(one, other):
     ],
 )
 def test_what_a_name_has_to_be(location, kind, format, finding):
-    found = judged("raw.t", "/lake/t", CatalogEntry(location, kind, format))
+    found = misnamed("raw.t", "/lake/t", CatalogEntry(location, kind, format))
     assert (found and found[0]) == finding
     assert found is None or "Nothing was changed. Next: drop that name" in found[1]
 
@@ -81,7 +81,7 @@ def test_when_a_name_is_looked_at_again():
     assert due_names([known(name="raw.s"), decoded], wanted, NOW) == ("raw",)
     assert due_names([known("catalog_away", 9)], wanted, NOW) == ()
     assert due_names([known("catalog_away", 10)], wanted, NOW) == ("raw", "decoded")
-    assert remembered([known(), decoded], [known(uri="/u")], {"raw": ("", "")}) == (
+    assert merge_names([known(), decoded], [known(uri="/u")], {"raw": ("", "")}) == (
         known(uri="/u"),
     )
 

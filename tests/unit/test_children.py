@@ -11,7 +11,7 @@ import pytest
 
 from tests.worlds.protobuf_schemas import PROTO3, writer
 from tests.worlds.shown_variables import started, submission_that_shows
-from tideline.children import handed_on
+from tideline.children import child_env
 from tideline.launch import java
 from tideline.launch.java import system_java
 from tideline.launch.programs import SITE, spark_variables
@@ -98,11 +98,11 @@ def test_a_java_that_says_its_version(children, tmp_path, monkeypatch):
 def test_only_absolute_paths_are_handed_on(foreign):
     """What a caller names is meant where the caller stands; nothing is no place."""
     given = {"SPARK_DIST_CLASSPATH": "::jars/*:/opt/b.jar", "JAVA_HOME": "jdk", "PYTHONPATH": ""}
-    assert handed_on(given) == {
+    assert child_env(given) == {
         "SPARK_DIST_CLASSPATH": f"{foreign}/jars/*:/opt/b.jar",
         "JAVA_HOME": f"{foreign}/jdk",
         "PYTHONPATH": "",
     }
     assert spark_variables({"HADOOP_CONF_DIR": "conf"}) == {"HADOOP_CONF_DIR": f"{foreign}/conf"}
-    assert not [name for name in handed_on(os.environ) if re.match("_?AIRFLOW_", name)]
-    assert json.dumps(handed_on({"PATH": "bin"})) == '{"PATH": "bin"}'
+    assert not [name for name in child_env(os.environ) if re.match("_?AIRFLOW_", name)]
+    assert json.dumps(child_env({"PATH": "bin"})) == '{"PATH": "bin"}'

@@ -13,7 +13,7 @@ from tideline.model.observation import TableObservation
 from tideline.model.offsets import OffsetRange, PartitionIdentity, one_interval
 from tideline.model.places import Places
 from tideline.model.plan import LandedRange
-from tideline.pipeline.decisions import accept_gaps, counted_again
+from tideline.pipeline.decisions import accept_gaps, recount_gap
 from tideline.pipeline.resolve_reset import _refuse_landed
 from tideline.rules.resolution import accept_gap
 from tideline.rules.verification import still_missing
@@ -79,12 +79,12 @@ def test_an_outcome_says_that_nothing_is_lost():
 
 def test_without_a_table_nothing_stands_anywhere():
     """The decision counts as it was made."""
-    assert counted_again(run(landed(OLD, (0, 100)), None), incident()) == incident()
+    assert recount_gap(run(landed(OLD, (0, 100)), None), incident()) == incident()
 
 
 def test_a_row_at_an_offset_that_spark_cannot_read_is_not_lost():
     """The record may have been another one, which was cut; or it could be read meanwhile."""
-    counted = counted_again(run(landed(OLD, (0, 40))), incident("unreadable_record"))
+    counted = recount_gap(run(landed(OLD, (0, 40))), incident("unreadable_record"))
     assert counted.finding.intervals == (OffsetRange(40, 60),)
 
 

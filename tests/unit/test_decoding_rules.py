@@ -8,11 +8,11 @@ from tests.texts import ONE_TOO_MANY
 from tests.worlds.build import ID, NOW, OTHER_ID, head, position
 from tideline.decoding.decode_rules import (
     closed,
-    decoded_still,
+    covers,
     has_to_decode,
     in_portions,
     reconciled,
-    settles,
+    still_decoded,
     still_landed,
     to_decode,
     to_remove,
@@ -40,12 +40,12 @@ def test_what_a_decision_settles():
     """Its own coordinates or a part of them, and its own names."""
     ranges = (coordinates(0, 0, 10), coordinates(1, 5, 9))
     finding = Finding("expectation_failed", "", "", ranges=ranges, names=("a", "b"))
-    assert settles(finding, ranges, ["a"])
-    assert settles(finding, [coordinates(0, 2, 10)], ["b", "a"])
-    assert not settles(finding, [coordinates(0, 2, 11)], ["a"])
-    assert not settles(finding, [coordinates(2, 2, 9)], ["a"])
-    assert not settles(finding, ranges, ["a", "c"])
-    assert not settles(replace(finding, ranges=()), ranges, ["a"])
+    assert covers(finding, ranges, ["a"])
+    assert covers(finding, [coordinates(0, 2, 10)], ["b", "a"])
+    assert not covers(finding, [coordinates(0, 2, 11)], ["a"])
+    assert not covers(finding, [coordinates(2, 2, 9)], ["a"])
+    assert not covers(finding, ranges, ["a", "c"])
+    assert not covers(replace(finding, ranges=()), ranges, ["a"])
 
 
 def landed_head(**intervals):
@@ -191,8 +191,8 @@ def test_what_is_made_anew_is_decoded_and_landed():
     """Not what waits to be decoded, and not what a rewind took."""
     now = landed_head(p0=[(0, 10)], p1=[(4, 6)])
     done = Decoding(coverage=coverage(p0=[(0, 3), (8, 20)], p1=[(0, 6)]))
-    assert spans(decoded_still(now, done)) == [(0, 0, 3), (0, 8, 10), (1, 4, 6)]
-    assert {r.topic for r in decoded_still(now, done)} == {"orders"}
+    assert spans(still_decoded(now, done)) == [(0, 0, 3), (0, 8, 10), (1, 4, 6)]
+    assert {r.topic for r in still_decoded(now, done)} == {"orders"}
 
 
 def test_portions_are_bounded_by_offsets_and_by_ranges():

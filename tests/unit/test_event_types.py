@@ -6,7 +6,12 @@ import pytest
 from pydantic import ValidationError
 
 from tests.worlds.build import ID
-from tideline.decoding.decode_rules import TypedTable, as_one_table, decoding_begins_anew, strangers
+from tideline.decoding.decode_rules import (
+    TypedTable,
+    as_one_table,
+    decoding_begins_anew,
+    unknown_tables,
+)
 from tideline.decoding.schemas.records import is_like, record_names
 from tideline.model.decoding import (
     OTHER_TYPES,
@@ -214,17 +219,17 @@ def test_a_table_of_a_new_type_may_be_missing_and_no_other():
     known = {"a": "1", "quarantine": "9"}
     a, bad = (TypedTable("k", "u", seen(i, 3), n) for i, n in (("1", "a"), ("9", "quarantine")))
     new = TypedTable("b", "u", seen(None, exists=False), "b")
-    assert [*strangers([a, new, bad], known, 3)] == []
+    assert [*unknown_tables([a, new, bad], known, 3)] == []
     assert not decoding_begins_anew([a, new, bad], known)
     rows = TypedTable("b", "u", seen("2", 4), "b")
-    assert [*strangers([a, rows, bad], known, 3)] == []  # of before the ledger was put back
-    assert ["holds rows" in text for text in strangers([a, rows, bad], known, 4)] == [True]
-    assert ["event type a" in text for text in strangers([new, bad], known, 3)] == [True]
+    assert [*unknown_tables([a, rows, bad], known, 3)] == []  # of before the ledger was put back
+    assert ["holds rows" in text for text in unknown_tables([a, rows, bad], known, 4)] == [True]
+    assert ["event type a" in text for text in unknown_tables([new, bad], known, 3)] == [True]
     gone = TypedTable("a", "u", seen(None, exists=False), "a")
-    assert ["is gone" in text for text in strangers([gone, new, bad], known, 3)] == [True]
+    assert ["is gone" in text for text in unknown_tables([gone, new, bad], known, 3)] == [True]
     others = [TypedTable(n, "u", seen("7"), n) for n in ("b", "quarantine")]
     assert decoding_begins_anew(others, known)
-    assert [*strangers(others, known, 3)] == []
+    assert [*unknown_tables(others, known, 3)] == []
 
 
 def test_a_coordinate_in_two_tables_stands_twice():

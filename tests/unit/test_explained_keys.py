@@ -94,7 +94,7 @@ def test_a_column_without_a_value_is_null(asked, capsys):
 
 def test_a_key_that_is_null_as_a_whole_is_none(monkeypatch):
     plan = SimpleNamespace(layout=Layout(("tenant", "id"), 4))
-    monkeypatch.setattr(explaining, "plan_look", lambda *_, **__: plan)
+    monkeypatch.setattr(explaining, "plan_recompute", lambda *_, **__: plan)
     run = SimpleNamespace(
         ledger=SimpleNamespace(read=lambda: None), stream=SimpleNamespace(stream="orders")
     )

@@ -8,7 +8,7 @@ from tests.texts import REFUSED_FILE
 from tests.worlds.build import NOW
 from tideline.cli.main import main
 from tideline.errors import BadInput, StreamFileError
-from tideline.model.fleet import seen_again
+from tideline.model.fleet import update_topics
 from tideline.stream.contents import keep_topics, known_topics, topics_file
 from tideline.stream.files import (
     by_name,
@@ -48,7 +48,7 @@ def write(folder, text=FLEET, topics=("shop.orders", "shop.carts"), name="shop.y
     path.write_text(text)
     if topics:
         found = dict.fromkeys(topics, "id")
-        keep_topics(read_file(path).fleet, path, seen_again(None, "shop", found, NOW))
+        keep_topics(read_file(path).fleet, path, update_topics(None, "shop", found, NOW))
     return path
 
 
@@ -134,7 +134,7 @@ def test_the_topic_that_was_there_first_goes_on(tmp_path):
     fleet = read_file(path).fleet
     known = known_topics(fleet, path)
     found = dict.fromkeys(("shop.orders", "shop.a", "shop.a.ledger"), "id")
-    keep_topics(fleet, path, seen_again(known, "shop", found, LATER))
+    keep_topics(fleet, path, update_topics(known, "shop", found, LATER))
     contents = read_file(path)
     assert contents.topics == ("shop.a", "shop.orders")
     (problem,) = contents.problems
@@ -160,13 +160,13 @@ def test_a_topic_named_like_the_fleet_is_refused(tmp_path):
 
 def test_what_a_look_has_found():
     """Nothing ever leaves the list; the first look counts, and the last id."""
-    first = seen_again(None, "shop", {"a": "1", "b": "2"}, NOW)
-    second = seen_again(first, "shop", {"b": "9", "c": "3"}, LATER)
-    third = seen_again(second, "shop", {"a": "1", "b": "9"}, LATER + timedelta(hours=1))
+    first = update_topics(None, "shop", {"a": "1", "b": "2"}, NOW)
+    second = update_topics(first, "shop", {"b": "9", "c": "3"}, LATER)
+    third = update_topics(second, "shop", {"a": "1", "b": "9"}, LATER + timedelta(hours=1))
     told = [(t.name, t.topic_id, t.first_seen, t.gone_since) for t in second.topics]
     assert told == [("a", "1", NOW, LATER), ("b", "9", NOW, None), ("c", "3", LATER, None)]
     assert [t.gone_since for t in third.topics] == [None, None, LATER + timedelta(hours=1)]
-    again = seen_again(third, "shop", {"a": "1", "b": "9"}, LATER + timedelta(days=1))
+    again = update_topics(third, "shop", {"a": "1", "b": "9"}, LATER + timedelta(days=1))
     assert again.topics == third.topics  # since the first time that it was missed
 
 
@@ -217,7 +217,7 @@ def test_no_other_fleet_lands_what_a_refused_fleet_has_found_first(tmp_path, sli
     path.write_text(FLEET.replace("shop.orders: orders", "") + slip)
     other = write(tmp_path, FLEET.replace("fleet: shop", "fleet: b"), (), "b.yaml")
     topics = {"shop.carts": "id", "shop.new": "id"}
-    keep_topics(read_file(other).fleet, other, seen_again(None, "b", topics, seen))
+    keep_topics(read_file(other).fleet, other, update_topics(None, "b", topics, seen))
     (tmp_path / "z.yaml").write_text(
         "stream: shop.orders\nkafka: {topics: [a]}\ntable: {uri: /lake/a}\n"
     )
@@ -274,7 +274,7 @@ def test_two_fleets_with_one_stream_are_told(tmp_path):
     write(tmp_path, FLEET.replace("fleet: shop", "fleet: shop2"), (), "shop2.yaml")
     other = tmp_path / "shop2.yaml"
     fleet = read_file(other).fleet
-    keep_topics(fleet, other, seen_again(None, "shop2", {"shop.orders": "id"}, NOW))
+    keep_topics(fleet, other, update_topics(None, "shop2", {"shop.orders": "id"}, NOW))
     named = by_name(read_files(stream_paths(tmp_path))[0], {})
     assert (
         "shop2.yaml also says stream: orders; shop.yaml is what counts" in named["orders"].warning
@@ -305,13 +305,13 @@ def test_the_list_of_topics_is_one_fleet_s_and_is_replaced_as_a_whole(tmp_path):
     kept.write_text(kept.read_text()[:40])
     with pytest.raises(StreamFileError, match=r"topics_file: .*cannot be read"):
         read_file(path)
-    keep_topics(fleet, path, seen_again(None, "other", {}, NOW))
+    keep_topics(fleet, path, update_topics(None, "other", {}, NOW))
     with pytest.raises(StreamFileError, match="it is of fleet other"):
         read_file(path)
     path.write_text("topics_file: /no/such/folder/t.json\n" + FLEET)
     elsewhere = read_file(path).fleet
     with pytest.raises(BadInput, match="no such file or directory; name a path in `topics_file`"):
-        keep_topics(elsewhere, path, seen_again(None, "shop", {}, NOW))
+        keep_topics(elsewhere, path, update_topics(None, "shop", {}, NOW))
 
 
 OWN = 'stream: "people-{n}"\nkafka: {topics: [people]}\ntable: {uri: "/lake/people-{n}"}\n'

@@ -14,7 +14,7 @@ from tideline.cli import doctor
 from tideline.errors import BadInput, StreamFileError
 from tideline.fleet import discovery
 from tideline.fleet.discovery import discover
-from tideline.model.fleet import seen_again
+from tideline.model.fleet import update_topics
 from tideline.stream.contents import keep_topics
 from tideline.stream.files import (
     contents_in,
@@ -44,7 +44,7 @@ def write(tmp_path):
         path.write_text(FLEET.format(fleet=fleet, folder=tmp_path))
         if topics:
             found = dict.fromkeys(topics, ID)
-            keep_topics(read_file(path).fleet, path, seen_again(None, fleet, found, NOW))
+            keep_topics(read_file(path).fleet, path, update_topics(None, fleet, found, NOW))
         return path
 
     return write
@@ -88,7 +88,7 @@ stream:
   {ledger}
 """
     path.write_text(text.format(folder=tmp_path))
-    keep_topics(read_file(path).fleet, path, seen_again(None, "shop", {"s-gone": ID}, NOW))
+    keep_topics(read_file(path).fleet, path, update_topics(None, "shop", {"s-gone": ID}, NOW))
     open_ledger(read_stream(path, "s-gone")).update(
         lambda s: replace(s, head=replace(s.head, live_runs=1))
     )
@@ -124,7 +124,7 @@ def test_a_topic_called_like_a_fleet_takes_nothing_from_it(write, tmp_path, monk
         "'pay'; another name: pay.yaml has a stream of that name, of another topic (topic pay)",
         "'x'; another name: all.yaml has a stream of that name, of another topic (topic x)",
     ]
-    keep_topics(read_file(lab).fleet, lab, seen_again(None, "lab", found, NOW - timedelta(1)))
+    keep_topics(read_file(lab).fleet, lab, update_topics(None, "lab", found, NOW - timedelta(1)))
     assert [s.stream for s in read_fleet(lab).streams] == ["b", "x"]  # seen first, by that list
     assert [str(p).partition("got ")[2][:5] for p in read_fleet(lab).problems] == [
         "'all'",
@@ -203,7 +203,7 @@ def test_of_three_topics_that_meet_the_first_one_stays(tmp_path):
     known = None
     for day in range(3):
         there = dict.fromkeys("acb"[: day + 1], ID)
-        known = seen_again(known, "shop", there, NOW + timedelta(day))
+        known = update_topics(known, "shop", there, NOW + timedelta(day))
     keep_topics(read_file(path).fleet, path, known)
     assert read_fleet(path).topics == ("a",)
 
@@ -217,7 +217,7 @@ def test_a_list_is_missed_where_names_and_overrides_name_topics_that_are_gone(
         "fleet: shop\ntopic_pattern: 's.*'\nnames: {s.orders.v2: orders}\n"
         f"stream: {{stream: '{{name}}', table: {{uri: '{tmp_path}/{{name}}'}}}}\n"
     )
-    keep_topics(read_file(path).fleet, path, seen_again(None, "shop", {"s.orders.v2": ID}, NOW))
+    keep_topics(read_file(path).fleet, path, update_topics(None, "shop", {"s.orders.v2": ID}, NOW))
     stream = read_stream(path, "orders")
     open_ledger(stream).update(lambda s: replace(s, head=replace(s.head, live_runs=1)))
     (tmp_path / "shop.topics.json").unlink()
@@ -239,7 +239,9 @@ def test_a_pattern_counts_topics_whose_name_is_another_s(write, tmp_path):
 def test_who_saw_a_topic_first_has_it(write):
     """Whatever the files are called."""
     late, early = write("a", "t"), write("b")
-    keep_topics(read_file(early).fleet, early, seen_again(None, "b", {"t": ID}, NOW - timedelta(1)))
+    keep_topics(
+        read_file(early).fleet, early, update_topics(None, "b", {"t": ID}, NOW - timedelta(1))
+    )
     assert [s.stream for s in read_fleet(early).streams] == ["t"]
     assert read_fleet(late).streams == ()
     assert "b.yaml has a stream of that name" in str(read_fleet(late).problems[0])

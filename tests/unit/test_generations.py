@@ -32,7 +32,7 @@ from tideline.rules.reset_detection import find_resets, find_resets_after_read
 from tideline.rules.resolution import apply_decision
 from tideline.rules.rewound import rewound_head
 from tideline.rules.verification import gap_findings, missing_offsets
-from tideline.spark.raw_rows import layers, one_range_each
+from tideline.spark.raw_rows import groups_by_offset, one_range_each
 
 OLD, NEW = PartitionIdentity(ID, 0, 0), PartitionIdentity(ID, 1, 0)
 CUT = (Beginning(NEW, 80),)
@@ -280,7 +280,7 @@ def test_rows_get_their_generation_by_offset():
     """Where a partition has one range, its generation is that of all its rows."""
     third = planned(100, 120, generation=2)
     other = planned(5, 9, partition=1, generation=4)
-    found = layers([third, PIECES[1], other, PIECES[0]])
+    found = groups_by_offset([third, PIECES[1], other, PIECES[0]])
     assert found == [
         {"orders/0": PIECES[0], "orders/1": other},
         {"orders/0": PIECES[1]},

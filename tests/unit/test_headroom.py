@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from tests.worlds.build import NOW, OTHER_ID, observation, position, seen, topic
 from tideline.model.offsets import TopicPartition
-from tideline.rules.advance import headroom_of, scarce, unread_places
+from tideline.rules.advance import headroom_of, low_headroom, unread_places
 
 HOUR = timedelta(hours=1)
 
@@ -44,8 +44,8 @@ def test_age_and_retention_give_the_time_left():
         ("a", None),
         ("c", None),
     ]
-    assert [h.topic for h in scarce(found, 3601, NOW)] == ["b"]
-    assert scarce(found, 3600, NOW) == ()
+    assert [h.topic for h in low_headroom(found, 3601, NOW)] == ["b"]
+    assert low_headroom(found, 3600, NOW) == ()
 
 
 def test_kept_for_longer_than_there_are_dates_is_no_limit():

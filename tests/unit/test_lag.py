@@ -14,7 +14,7 @@ from tideline.airflow.lag_watch import LagWatch
 from tideline.errors import ServiceAway
 from tideline.ledger.state import Control, LedgerState
 from tideline.model.decoding import Decoding
-from tideline.model.fleet import seen_again
+from tideline.model.fleet import update_topics
 from tideline.model.incident import Finding
 from tideline.model.observation import Ends
 from tideline.rules.lag import FIRST_WAIT, MOST_WAIT, Lag, asked, lag_of, may_ask, reason
@@ -280,7 +280,7 @@ def test_a_new_topic_of_a_fleet_starts_a_run_of_it(world):
     told = world.poll()["herd"]["streams"]
     assert told == {"h-a": {"lag": 120, "why": "120 offsets are unread, 100 may be"}}
     assert world.poll() == {}  # asked for; the next time in a minute
-    keep_topics(read_fleet(file).fleet, file, seen_again(None, "herd", {"h-a": "id"}, NOW))
+    keep_topics(read_fleet(file).fleet, file, update_topics(None, "herd", {"h-a": "id"}, NOW))
     world.heads["h-a"] = 120
     assert world.poll(100) == {}
     world.log |= {"h-b": 100, "h-a": 130}

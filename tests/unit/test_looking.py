@@ -32,8 +32,8 @@ from tideline.model.places import Places
 from tideline.model.plan import VerifiedRange
 from tideline.model.run import RunRecord, TableCommit
 from tideline.model.status import CurrentStatus
+from tideline.rules.partition_status import partition_statuses
 from tideline.rules.positions import mark_named
-from tideline.rules.standing import standings
 from tideline.rules.stream_state import doubt, explain_offset, summarize
 from tideline.stream.landing import Kafka
 
@@ -174,7 +174,7 @@ def observed(ends, **facts):
 
 def status(state=HEAD, incidents=(), ends=None, decoding=DECODED, folding=EMPTY, *, is_typed=False):
     found = None if ends is None else observed(ends)
-    stand = standings(state, found, "read_committed")
+    stand = partition_statuses(state, found, "read_committed")
     problem = "silence" if found is None else doubt((), state, stand, found, is_newer=True)
     more = {"is_typed": is_typed}
     return summarize("orders", state, decoding, folding, incidents, stand, problem, NOW, **more)
@@ -243,7 +243,7 @@ def test_lag_is_the_brokers_or_as_the_last_run_saw_it():
 def test_a_topic_that_does_not_answer_is_not_called_measured(said, problem):
     """Otherwise a stream whose topic is gone, or may not be read, would look up to date."""
     state = head(position(100, seen_end=130))
-    stand = standings(state, observation(said), "read_committed")
+    stand = partition_statuses(state, observation(said), "read_committed")
     why = doubt(["orders"], state, stand, observation(said), is_newer=True)
     found = summarize("orders", state, DECODED, Folding(), (), stand, why, NOW)
     assert found.problem == problem
@@ -254,12 +254,12 @@ def test_a_topic_that_does_not_answer_is_not_called_measured(said, problem):
 def test_records_that_are_gone_before_they_were_read_are_told():
     """The next run will find them lost; until then nothing else says so, and nothing is left."""
     state, expired = head(position(100)), observation(topic(seen(130, 150)))
-    stand = standings(state, expired, "read_committed")
+    stand = partition_statuses(state, expired, "read_committed")
     why = doubt(["orders"], state, stand, expired, is_newer=True)
     assert why == "topic orders: partition 0: the log starts at 130, above the next offset 100"
     measured = (Headroom("orders", 0, 130, NOW, 7_200_000),)
     for known in (state, replace(state, headroom=measured)):
-        stand = standings(known, expired, "read_committed")
+        stand = partition_statuses(known, expired, "read_committed")
         found = summarize("orders", known, DECODED, Folding(), (), stand, why, NOW)
         assert (found.headroom_seconds, found.headroom_estimated) == (0, False)
 
@@ -275,7 +275,7 @@ def test_records_that_are_gone_before_they_were_read_are_told():
 def test_what_an_open_incident_says_is_not_told_again(found, cause, place):
     """A run has checked it: "the next run will check" would be wrong."""
     state, log = head(position(100)), observation(found)
-    stand = standings(state, log, "read_committed")
+    stand = partition_statuses(state, log, "read_committed")
     doubted = partial(doubt, ["orders"], state, stand, log, is_newer=True)
     assert doubted()
     finding = Finding(cause, "", "", "orders", ID, place)
@@ -288,11 +288,11 @@ def test_headroom_is_estimated_where_no_run_has_measured_it():
     """Of a stream whose Dag is paused, nobody else says when retention reaches it."""
     state, log = head(position(100)), observation(topic(seen(0, 150)))
     guess = (Headroom("orders", 0, 100, NOW, 7_200_000),)
-    stand = standings(state, log, "read_committed", guess)
+    stand = partition_statuses(state, log, "read_committed", guess)
     found = summarize("orders", state, DECODED, Folding(), (), stand, None, NOW)
     assert (found.headroom_seconds, found.headroom_estimated) == (7_200, True)
     run = (Headroom("orders", 0, 100, NOW, 3_600_000),)
-    stand = standings(replace(state, headroom=run), log, "read_committed", guess)
+    stand = partition_statuses(replace(state, headroom=run), log, "read_committed", guess)
     found = summarize(
         "orders", replace(state, headroom=run), DECODED, Folding(), (), stand, None, NOW
     )
@@ -303,17 +303,17 @@ def test_what_a_backfill_has_landed_past_the_position_is_not_gone():
     """Retention has reached it, and its rows are in the table: detection has no finding either."""
     state = head(position(100), coverage=coverage(0, 130))
     expired = observation(topic(seen(130, 150)))
-    stand = standings(state, expired, "read_committed")
+    stand = partition_statuses(state, expired, "read_committed")
     assert doubt(["orders"], state, stand, expired, is_newer=True) is None
     further = observation(topic(seen(131, 150)))
-    stand = standings(state, further, "read_committed")
+    stand = partition_statuses(state, further, "read_committed")
     assert "starts at 131" in doubt(["orders"], state, stand, further, is_newer=True)
 
 
 def test_another_cluster_is_told_before_anything_else():
     """Even if its topic had the same id."""
     state, other = head(position(100)), observation(topic(seen(0, 100)), cluster="other")
-    stand = standings(state, other, "read_committed")
+    stand = partition_statuses(state, other, "read_committed")
     assert (
         doubt([], state, stand, other, is_newer=True)
         == f"another cluster: its id was {CLUSTER} and is other"
@@ -325,11 +325,11 @@ def test_an_older_observation_cuts_no_log():
     """A run has landed since the brokers were asked: the log went on after them, too."""
     landed = head(position(150))
     before = observation(topic(seen(0, 100)))
-    stand = standings(landed, before, "read_committed")
+    stand = partition_statuses(landed, before, "read_committed")
     assert doubt(["orders"], landed, stand, before, is_newer=False) is None
     assert "ends at 100" in doubt(["orders"], landed, stand, before, is_newer=True)
     other = observation(topic(seen(0, 100), topic_id=OTHER_ID))
-    stand = standings(landed, other, "read_committed")
+    stand = partition_statuses(landed, other, "read_committed")
     told = doubt(["orders"], landed, stand, other, is_newer=False)
     assert told == "the brokers were asked before the ledger's last change"
 
@@ -395,7 +395,7 @@ def test_a_topic_that_the_stream_file_no_longer_names_counts_for_nothing():
     )
     now = mark_named(last, Kafka(connection="k", topics=["orders"]))
     seen_now = observation(topic(seen(0, 100)))
-    stand = standings(now, seen_now, "read_committed")
+    stand = partition_statuses(now, seen_now, "read_committed")
     assert doubt(["orders"], now, stand, seen_now, is_newer=True) is None
     found = summarize("orders", now, DECODED, Folding(), (), stand, None, NOW)
     assert (found.offset_lag, found.is_measured, found.partitions) == (0, True, 1)

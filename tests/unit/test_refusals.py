@@ -16,7 +16,7 @@ from tideline.kafka import kafka_cluster
 from tideline.kafka.broker_refusals import refusal_in_java
 from tideline.kafka.first_connect import CutAtConnect, is_cut_off, refusal_of
 from tideline.kafka.kafka_settings import KafkaSettings
-from tideline.kafka.listener import Spoken
+from tideline.kafka.listener import ListenerProbe
 from tideline.model.spark_job import SparkJob
 from tideline.spark.failures import failed
 
@@ -124,13 +124,13 @@ def settings(protocol="PLAINTEXT"):
 @pytest.mark.parametrize(
     ("protocol", "spoken", "refused"),
     [
-        ("PLAINTEXT", Spoken(tls=True, sasl=None), True),
-        ("PLAINTEXT", Spoken(tls=False, sasl=True), True),
-        ("SSL", Spoken(tls=False, sasl=False), True),
-        ("SASL_SSL", Spoken(tls=True, sasl=False), True),
-        ("SASL_SSL", Spoken(tls=True, sasl=True), False),
-        ("SASL_SSL", Spoken(tls=True, sasl=None), False),
-        ("PLAINTEXT", Spoken(tls=False, sasl=False), False),
+        ("PLAINTEXT", ListenerProbe(tls=True, sasl=None), True),
+        ("PLAINTEXT", ListenerProbe(tls=False, sasl=True), True),
+        ("SSL", ListenerProbe(tls=False, sasl=False), True),
+        ("SASL_SSL", ListenerProbe(tls=True, sasl=False), True),
+        ("SASL_SSL", ListenerProbe(tls=True, sasl=True), False),
+        ("SASL_SSL", ListenerProbe(tls=True, sasl=None), False),
+        ("PLAINTEXT", ListenerProbe(tls=False, sasl=False), False),
         ("PLAINTEXT", None, False),
     ],
 )
@@ -138,7 +138,7 @@ def test_a_cut_is_a_refusal_if_the_port_proves_to_speak_otherwise(
     monkeypatch, protocol, spoken, refused
 ):
     """Silence, and the same protocol, prove nothing: tried again."""
-    monkeypatch.setattr(kafka_cluster, "spoken_at", lambda host, port: spoken)
+    monkeypatch.setattr(kafka_cluster, "probe_listener", lambda host, port: spoken)
     error = kafka_cluster._translated(CutAtConnect("cut", "h", 1), settings(protocol))
     assert isinstance(error, AccessRefused if refused else ServiceAway)
 

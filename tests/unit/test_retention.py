@@ -18,7 +18,7 @@ from tideline.model.offsets import (
     union,
 )
 from tideline.model.places import Places
-from tideline.rules.upkeep import hulls, plans_before, still_expired
+from tideline.rules.upkeep import bounding_ranges, plans_before, still_expired
 
 LOG = PartitionIdentity(ID, 0, 0)
 offsets = st.sets(st.integers(0, 30))
@@ -65,10 +65,10 @@ def test_the_last_closing_of_a_plan_counts():
 
 
 @given(offsets, offsets)
-def test_a_hull_holds_what_goes_and_nothing_that_stays(gone, kept):
-    """And no two hulls could be one."""
+def test_a_bounding_range_holds_what_goes_and_nothing_that_stays(gone, kept):
+    """And no two of them could be one."""
     kept = kept - gone
-    found = hulls(Places({LOG: ranges(gone)}), Places({LOG: ranges(kept)}))[LOG]
+    found = bounding_ranges(Places({LOG: ranges(gone)}), Places({LOG: ranges(kept)}))[LOG]
     assert subtract(ranges(gone), found) == ()
     assert intersect(ranges(kept), found) == ()
     for one, other in pairwise(found):
@@ -78,7 +78,7 @@ def test_a_hull_holds_what_goes_and_nothing_that_stays(gone, kept):
 def test_other_logs_have_nothing_to_say():
     """Neither partitions nor generations share offsets."""
     other = PartitionIdentity(ID, 1, 0)
-    found = hulls(Places({LOG: ranges({1, 9})}), Places({other: ranges({5})}))
+    found = bounding_ranges(Places({LOG: ranges({1, 9})}), Places({other: ranges({5})}))
     assert spans(found) == [(1, 10)]
 
 

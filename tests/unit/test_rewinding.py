@@ -81,7 +81,7 @@ def test_clusters_are_asked_apart():
 def test_layers_ask_for_one_range_of_a_partition_at_a_time():
     """Brokers answer about one epoch of a partition, and Delta counts one range."""
     ranges = [planned(0, 10), planned(10, 20, epoch=4), planned(0, 5, partition=1)]
-    assert [len(layer) for layer in observable_groups(ranges)] == [2, 1]
+    assert [len(group) for group in observable_groups(ranges)] == [2, 1]
     assert list(observable_groups([])) == []
 
 

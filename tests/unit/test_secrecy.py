@@ -15,9 +15,9 @@ import pytest
 from tideline.connections import find_connection, has_backend
 from tideline.kafka.kafka_settings import kafka_settings
 from tideline.registry.registry_connection import registry_settings
-from tideline.secrecy import clamp_kafka_logs, told_without, without
+from tideline.secrecy import clamp_kafka_logs, redacted_line, without
 from tideline.store.store_settings import store_settings
-from tideline.texts import told
+from tideline.texts import one_line
 
 ROOT = Path(__file__).parents[2]
 KEY = """\
@@ -247,11 +247,11 @@ def test_a_login_at_the_cut_of_a_long_text_is_not_shown_in_part(before, blanks):
     """What goes before shrinks: a query to three signs, blanks to one."""
     query = "https://h/?" + "q" * (before - 11 - blanks) if before > blanks + 11 else "a"
     text = f"{query}{' ' * blanks} kafka://olga:hunter2-and-more@broker:9092 end"
-    assert "hunter" not in told(text)
-    assert "hunter" not in told_without(text, ["hunter2-and-more"])
+    assert "hunter" not in one_line(text)
+    assert "hunter" not in redacted_line(text, ["hunter2-and-more"])
 
 
 @pytest.mark.parametrize("sign", ["\u200b", "\u2060", "\ufeff", "\xad", "\x1b"])
 def test_a_sign_that_nobody_sees_is_replaced(sign):
     """Two names that look alike would be two."""
-    assert told(f"ord{sign}ers") == "ord\N{REPLACEMENT CHARACTER}ers"
+    assert one_line(f"ord{sign}ers") == "ord\N{REPLACEMENT CHARACTER}ers"

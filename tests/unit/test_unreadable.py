@@ -10,10 +10,10 @@ from tideline.ledger.state import Control, LedgerState
 from tideline.model.incident import Decision, Incident
 from tideline.model.offsets import OffsetRange
 from tideline.model.places import NOWHERE, Places
-from tideline.model.spark_job import Unreadable, readable_layers
+from tideline.model.spark_job import Unreadable, readable_groups
 from tideline.model.verdicts import POLICIES, valid_choices
 from tideline.rules.resolution import accept_gap
-from tideline.rules.unreadable import halves, narrow, unreadable_findings, without_rows
+from tideline.rules.unreadable import bisect, halves, unreadable_findings, without_rows
 from tideline.spark.failures import failed_to_decode, reason_at_a_record
 
 OVERFLOW = "java.lang.ArithmeticException: long overflow"
@@ -59,20 +59,20 @@ def test_exactly_the_offsets_that_fail_are_found(bad, found):
     """At the start, in the middle, at the end, several, adjacent, in other partitions."""
     ranges = [planned(100, 200), planned(0, 50, partition=1), planned(0, 1, partition=2)]
     log = Log(*bad)
-    assert spans(narrow(ranges, log, most=100)) == found
+    assert spans(bisect(ranges, log, most=100)) == found
     assert log.read <= 2 * 151 + 4 * 8 * len(bad)
 
 
 @pytest.mark.parametrize("fails", range(12))
 def test_a_failure_that_passes_is_none(fails):
     """Also where it passes between the two readings of a single offset."""
-    assert narrow([planned(100, 132)], Log((0, 100), fails=fails), most=9) == ()
+    assert bisect([planned(100, 132)], Log((0, 100), fails=fails), most=9) == ()
 
 
 def test_a_single_offset_has_to_fail_twice():
     """Once may be a fault that passes."""
     log = Log((0, 100), fails=1)
-    assert narrow([planned(100, 101)], log, most=9) == ()
+    assert bisect([planned(100, 101)], log, most=9) == ()
     assert len(log.parts) == 2
 
 
@@ -83,14 +83,14 @@ def test_what_may_pass_is_raised():
         raise TimeoutError
 
     with pytest.raises(TimeoutError):
-        narrow([planned()], attempt, most=9)
+        bisect([planned()], attempt, most=9)
 
 
 def test_looking_ends_in_time():
     """What is found by then is told; a later run finds the rest."""
     everything = {(0, o) for o in range(100, 200)}
-    assert spans(narrow([planned(100, 200)], Log(*everything), most=3)) == [(0, 100, 103)]
-    assert narrow([planned(100, 200)], Log(*everything), most=3, is_late=lambda: True) == ()
+    assert spans(bisect([planned(100, 200)], Log(*everything), most=3)) == [(0, 100, 103)]
+    assert bisect([planned(100, 200)], Log(*everything), most=3, is_late=lambda: True) == ()
 
 
 def test_halves_cut_at_most_one_range():
@@ -180,13 +180,13 @@ def test_what_is_left_is_read_in_layers_of_one_piece_per_partition():
             planned(generation=1).identity: (OffsetRange(7, 8),),
         }
     )
-    layers = readable_layers(ranges, known.cut(ranges))
-    assert [[(r.partition, *r.coordinates[3:]) for r in layer] for layer in layers] == [
+    groups = readable_groups(ranges, known.cut(ranges))
+    assert [[(r.partition, *r.coordinates[3:]) for r in group] for group in groups] == [
         [(0, 1, 4), (1, 0, 10)],
         [(0, 6, 10)],
     ]
-    assert readable_layers(ranges, ()) == (tuple(ranges),)
-    assert readable_layers(ranges[2:], known.cut(ranges)) == ()
+    assert readable_groups(ranges, ()) == (tuple(ranges),)
+    assert readable_groups(ranges[2:], known.cut(ranges)) == ()
 
 
 def incident(choice="accept_loss", lane="live"):

@@ -14,7 +14,7 @@ import pytest
 from tests.worlds.catalogs import UnityServer
 from tideline import secrecy
 from tideline.catalog.catalog_connection import catalog_of
-from tideline.catalog.catalog_port import said_by_client
+from tideline.catalog.catalog_port import client_message
 from tideline.catalog.glue import Glue
 from tideline.connections import Connection
 from tideline.errors import BadInput
@@ -24,11 +24,11 @@ from tideline.model.catalog import CatalogEntry, TableName
 from tideline.model.wording import shown
 from tideline.registry import confluent
 from tideline.registry.registry_connection import RegistrySettings, read_settings
-from tideline.rules.catalog_names import judged
-from tideline.secrecy import told_without, without, without_login
+from tideline.rules.catalog_names import misnamed
+from tideline.secrecy import redacted_line, without, without_login
 from tideline.spark.failures import _said
 from tideline.store.store_refusals import plain_text, store_refused
-from tideline.texts import bare, told
+from tideline.texts import bare, one_line
 
 SECRET = "hunter2canary"
 HOSTILE = "a\x1b[2J\x1b]0;title\x07\x9b31m\u202eb\u2066\r\nINFO  tideline: audit: clean\x00"
@@ -51,12 +51,12 @@ OAUTH = KafkaSettings(
 
 
 WORDS = {
-    "a catalog's client": lambda text: said_by_client(RuntimeError(text)),
-    "a catalog's location": lambda text: judged("n", "/t", CatalogEntry(text, "external", "delta"))[
-        1
-    ],
-    "a catalog's kind": lambda text: judged("n", "/t", CatalogEntry("/t", text, "delta"))[1],
-    "a catalog's format": lambda text: judged("n", "/t", CatalogEntry("/t", "external", text))[1],
+    "a catalog's client": lambda text: client_message(RuntimeError(text)),
+    "a catalog's location": lambda text: misnamed(
+        "n", "/t", CatalogEntry(text, "external", "delta")
+    )[1],
+    "a catalog's kind": lambda text: misnamed("n", "/t", CatalogEntry("/t", text, "delta"))[1],
+    "a catalog's format": lambda text: misnamed("n", "/t", CatalogEntry("/t", "external", text))[1],
     "a store": lambda text: plain_text(RuntimeError(text)),
     "a store that refuses": lambda text: str(store_refused("s3a://lake/t", {}, "bucket", text)),
     "a token endpoint": lambda text: str(Tokens(OAUTH)._refused(text)),
@@ -91,8 +91,8 @@ def test_no_first_part_of_a_secret_is_shown_where_a_text_is_cut(length):
     secret = (SECRET * length)[:length]
     for behind in (1, 6, length - 1):
         fill = "a" * (secrecy._LOOKED_AT * 500 - len("token= ") - behind)
-        assert SECRET[:5] not in told_without(f"token={fill} {secret} and more", [secret])
-    assert told_without("why: " + "a" * 1_000_000, [secret]) == "why: " + "a" * 495
+        assert SECRET[:5] not in redacted_line(f"token={fill} {secret} and more", [secret])
+    assert redacted_line("why: " + "a" * 1_000_000, [secret]) == "why: " + "a" * 495
 
 
 ADDRESSES = {
@@ -143,7 +143,7 @@ def test_no_error_shows_one_whoever_words_it(name):
 )
 def test_an_address_that_holds_nothing_is_shown_as_it_is(address):
     assert bare(address) == address
-    assert told(f"GET {address}: no") == f"GET {address}: no"
+    assert one_line(f"GET {address}: no") == f"GET {address}: no"
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_an_address_that_holds_nothing_is_shown_as_it_is(address):
 )
 def test_what_a_service_repeats_of_a_request_is_masked(said):
     assert SECRET not in without(said, [])
-    assert SECRET not in said_by_client(RuntimeError(said))
+    assert SECRET not in client_message(RuntimeError(said))
 
 
 def test_words_that_only_look_alike_stay():
@@ -171,13 +171,13 @@ def test_words_that_only_look_alike_stay():
         *("the design=one signal=2", "Kafka says assigned: 3", "bearer of news"),
         *("partition key: 7", "an unknown key: foo"),
     ):
-        assert told_without(text) == text
+        assert redacted_line(text) == text
 
 
 def test_glue_s_own_keys_are_masked():
     """Boto3's own chain has others, which no error is known to repeat but in a header."""
     glue = Glue({"aws_secret_access_key": SECRET, "aws_session_token": None})
-    assert said_by_client(RuntimeError(f"no {SECRET}"), glue) == "RuntimeError: no ***"
+    assert client_message(RuntimeError(f"no {SECRET}"), glue) == "RuntimeError: no ***"
 
 
 @pytest.fixture
@@ -194,7 +194,7 @@ def unity(monkeypatch):
 def found_by(unity):
     with pytest.raises(Exception) as failed:
         unity.catalog.find(NAME)
-    return said_by_client(failed.value, unity.catalog)
+    return client_message(failed.value, unity.catalog)
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 500])

@@ -16,7 +16,7 @@ from tideline.model.incident import Incident, class_entry
 from tideline.model.verdicts import POLICIES, VERDICTS, valid_choices
 from tideline.model.wording import LONGEST_REASON, first_few, shown
 from tideline.stream.stream import Stream
-from tideline.texts import told
+from tideline.texts import one_line
 
 NOBODY = "airflow"
 """What is recorded where Airflow names nobody: a schedule, or an asset's event."""
@@ -223,7 +223,7 @@ def _verbatim(text: str) -> str:
 
 
 def _line(text: str) -> str:
-    return told(text, LONGEST_REASON)
+    return one_line(text, LONGEST_REASON)
 
 
 def choices_from(options: Iterable[str], incidents: Iterable[Incident]) -> Mapping[str, str]:
@@ -247,7 +247,7 @@ def choices_from(options: Iterable[str], incidents: Iterable[Incident]) -> Mappi
     return {kind: chosen.get(kind, "fail") for kind in by_kind}
 
 
-def who(event: Mapping[str, Any]) -> str:
+def answering_user(event: Mapping[str, Any]) -> str:
     """The name or id of the user who answered."""
     user = event.get("responded_by_user") or {}
     if not isinstance(user, Mapping):

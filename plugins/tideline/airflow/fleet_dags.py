@@ -35,8 +35,8 @@ from tideline.airflow.forms import (
     window_form,
 )
 from tideline.airflow.step_operators import (
-    come_again,
     request_of,
+    reschedule_task,
     skip_tasks,
     translated_errors,
 )
@@ -289,7 +289,7 @@ def _told(runs: Sequence[StreamRun], problems: Sequence[str]) -> str:
     text = "\n".join([told, first_few([*problems, *errors], _SHOWN, "\n")])
     left = [run.error for run in runs if run.state == "retry"]
     if left and all(isinstance(error, StreamBusy) for error in left):
-        come_again(text)
+        reschedule_task(text)
     if left:
         raise AirflowException(text)
     raise AirflowFailException(text)

@@ -27,7 +27,7 @@ from tideline.kafka.kafka_settings import kafka_settings
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.state import LedgerState
 from tideline.model import metrics
-from tideline.model.fleet import seen_again
+from tideline.model.fleet import update_topics
 from tideline.model.observation import Ends
 from tideline.model.offsets import TopicPartition
 from tideline.rules.incidents import blocked_by
@@ -183,7 +183,7 @@ class LagWatch:
             try:
                 known = known_topics(fleet, path)
                 taken = {t.name for t in known.topics} if known is not None else set()
-                listed = seen_again(known, fleet.fleet, found, datetime.now(UTC))
+                listed = update_topics(known, fleet.fleet, found, datetime.now(UTC))
                 more = with_topics(contents, listed)
                 others = taken_names(more, *self._folder.files())
             except Exception as error:
@@ -306,8 +306,8 @@ def _halts(stream: Stream, state: LedgerState) -> bool:
 
     What halts decoding or fold, or a backfill, halts no landing.
     """
-    standing = (*state.live_incidents(), *state.incidents_of_table())
-    return stream.on_incident == "halt" and any(not i.is_decided for i in standing)
+    incidents = (*state.live_incidents(), *state.incidents_of_table())
+    return stream.on_incident == "halt" and any(not i.is_decided for i in incidents)
 
 
 def _now() -> str:

@@ -175,7 +175,7 @@ class ResolveReset(HITLOperator):
                     f"nobody answered: {event['error_type']}: {event['error']}. The incidents stay"
                     " open. Clear this task to ask again, or use tideline resolve"
                 )
-            by = approval.who(event)
+            by = approval.answering_user(event)
             if not approval.may_decide(self.stream, by):
                 # Not every auth manager keeps others from answering, and tasks cannot name users
                 # by the ids that it would need for that.

@@ -80,13 +80,13 @@ def translated_errors() -> Iterator[None]:
         yield
     except TidelineError as error:
         if "lease" in error.facts:
-            come_again(str(error))
+            reschedule_task(str(error))
         if error.retriable:
             raise AirflowException(with_entries(error)) from error
         raise AirflowFailException(with_entries(error)) from error
 
 
-def come_again(why: str) -> NoReturn:
+def reschedule_task(why: str) -> NoReturn:
     """Leave the process, and have the task come back soon; no try is used up.
 
     Raises:

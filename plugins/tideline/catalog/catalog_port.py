@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from tideline.model.catalog import CatalogEntry, TableName
-from tideline.secrecy import told_without
+from tideline.secrecy import redacted_line
 
 SECONDS = 3.0
 """How long one answer may take."""
@@ -14,13 +14,13 @@ STREAM = "tideline.stream"
 """Property of a table that names its stream, for people."""
 
 
-def said_by_client(error: Exception, catalog: object = None) -> str:
+def client_message(error: Exception, catalog: object = None) -> str:
     """What an exception of a client's says, in a line.
 
     Args:
         catalog: Whose secrets it may repeat: a service may quote the headers that it was sent.
     """
-    return f"{type(error).__name__}: {told_without(str(error), getattr(catalog, 'secrets', ()))}"
+    return f"{type(error).__name__}: {redacted_line(str(error), getattr(catalog, 'secrets', ()))}"
 
 
 class SchemaMissing(Exception):

@@ -21,7 +21,7 @@ from pathlib import Path
 from threading import Thread
 from time import monotonic
 
-from tideline.catalog.catalog_port import SchemaMissing, said_by_client
+from tideline.catalog.catalog_port import SchemaMissing, client_message
 from tideline.cli.output import CommandOutput
 from tideline.connections import find_connection
 from tideline.contract.answers import Diagnosis, DiagnosisLine
@@ -42,10 +42,10 @@ from tideline.model.observation import Observation, TableObservation
 from tideline.model.offsets import OffsetRange, TopicPartition
 from tideline.model.request import RunRequest
 from tideline.model.table_features import table_refusals
-from tideline.model.wording import duration_text, first_few, how_many, said_by_system
+from tideline.model.wording import duration_text, first_few, how_many, system_message
 from tideline.operations.former_tables import former_addresses
 from tideline.registry.registry_port import RegistryPort, SchemaUnreadable
-from tideline.rules.catalog_names import judged
+from tideline.rules.catalog_names import misnamed
 from tideline.store.probe import refuse_unconditional_puts
 from tideline.stream.contents import FileContents
 from tideline.stream.files import contents_in, files_in
@@ -254,7 +254,7 @@ def _store(stream: Stream, uri: str) -> str:
             pass
     except OSError as error:
         raise BadInput(
-            f"{folder} cannot be written to by user {os.geteuid()}: {said_by_system(error)}; grant"
+            f"{folder} cannot be written to by user {os.geteuid()}: {system_message(error)}; grant"
             " that user the right, or name another folder"
         ) from error
     return f"{folder} can be written to"
@@ -359,10 +359,10 @@ def _catalog(run: RunContext) -> str:
     except TidelineError:
         raise
     except Exception as error:  # of a client of somebody else's
-        raise ServiceAway(said_by_client(error, catalog)) from error
+        raise ServiceAway(client_message(error, catalog)) from error
     if entry is None:
         return "no table has that name yet: the first run creates the entry"
-    if (wrong := judged(section.name, run.stream.table.uri, entry)) is not None:
+    if (wrong := misnamed(section.name, run.stream.table.uri, entry)) is not None:
         raise Warned(wrong[1])
     return "the name points to the raw table"
 

@@ -19,7 +19,7 @@ from tideline.errors import BadInput
 from tideline.kafka.kafka_settings import kafka_settings
 from tideline.launch.jars import fetch_for_runs
 from tideline.launch.jvm import prepare_archives
-from tideline.model.wording import first_few, how_many, said_by_system
+from tideline.model.wording import first_few, how_many, system_message
 from tideline.stream.files import parse_stream
 
 _SHOWN = 50
@@ -71,7 +71,7 @@ def init(options: argparse.Namespace, output: CommandOutput) -> None:
     try:
         path.write_text(text)
     except OSError as error:
-        raise BadInput(f"{path} cannot be written: {said_by_system(error)}") from error
+        raise BadInput(f"{path} cannot be written: {system_message(error)}") from error
     output.answer(
         Begun(file=str(path), stream=name, topics=chosen, table=table),
         f"{path}: stream {name}, {', '.join(chosen)} into {table}",
@@ -135,7 +135,7 @@ def fetch(options: argparse.Namespace, output: CommandOutput) -> None:
             jars = [Path(shutil.copy(jar, folder)) for jar in jars]
         except OSError as error:
             raise BadInput(
-                f"--into: {folder} cannot be written: {said_by_system(error)}"
+                f"--into: {folder} cannot be written: {system_message(error)}"
             ) from error
     counted = Counter(jar.parent for jar in jars)
     answer = Fetched(jars=[str(jar) for jar in jars])

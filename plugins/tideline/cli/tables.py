@@ -147,29 +147,29 @@ def sweep(stream: Stream, options: argparse.Namespace, output: CommandOutput) ->
 
     with watched_run(stream, new_run_id("sweep")) as context:
         if options.rows is None:
-            ghosts, record = sweeping.find_ghosts(context), None
+            stale, record = sweeping.find_stale_rows(context), None
         else:
-            ghosts, record = sweeping.sweep(context, options.rows)
+            stale, record = sweeping.sweep(context, options.rows)
     is_done = record is not None
     answer = Swept(
-        status="done" if is_done else "listed" if ghosts.rows else "nothing_to_do",
-        rows=ghosts.rows,
-        keys=ghosts.keys,
-        snapshot_began_at=ghosts.began_at,
-        snapshot_ended_at=ghosts.ended_at,
+        status="done" if is_done else "listed" if stale.rows else "nothing_to_do",
+        rows=stale.rows,
+        keys=stale.keys,
+        snapshot_began_at=stale.began_at,
+        snapshot_ended_at=stale.ended_at,
     )
-    keys = (", ".join(f"{n}={v}" for n, v in key.items()) for key in ghosts.keys)
-    since, until = ghosts.began_at, ghosts.ended_at
-    rows = how_many(ghosts.rows, "row")
+    keys = (", ".join(f"{n}={v}" for n, v in key.items()) for key in stale.keys)
+    since, until = stale.began_at, stale.ended_at
+    rows = how_many(stale.rows, "row")
     what = "were deleted" if is_done else "no longer exist at the source"
-    more = ghosts.rows - len(ghosts.keys)
+    more = stale.rows - len(stale.keys)
     output.answer(
         answer,
         f"the last complete snapshot: {since:%Y-%m-%d %H:%M:%S} to {until:%H:%M:%S}",
         *(f"  {key}" for key in keys),
         *([f"  and {more} more"] if more else []),
         f"{rows} {what}",
-        *([f"Next: tideline sweep FILE --rows {ghosts.rows}"] if answer.status == "listed" else []),
+        *([f"Next: tideline sweep FILE --rows {stale.rows}"] if answer.status == "listed" else []),
     )
 
 

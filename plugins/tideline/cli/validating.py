@@ -131,14 +131,14 @@ class _Asked:
     def _online(self, stream: Stream) -> Iterator[Wrong]:
         cluster = self._clusters.of(stream.kafka.connection)
         with open_run(stream, "validate", RunRequest(), cluster=cluster) as run:
-            yield from _strange_topics(run)
+            yield from _unknown_topics(run)
             if stream.decode is not None:
                 registry = run.registry if stream.registry is not None else None
                 known = run.ledger.read().decoding
                 yield from self._tables.wrong(stream.decode, registry, known)
 
 
-def _strange_topics(run: RunContext) -> Iterator[Wrong]:
+def _unknown_topics(run: RunContext) -> Iterator[Wrong]:
     kafka = run.stream.kafka
     if kafka.topic_pattern is not None:
         if not run.kafka.topics_matching(kafka.topic_pattern):

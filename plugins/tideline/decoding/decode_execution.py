@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from tideline.decoding.decode_rules import share_of_quarantine
-from tideline.decoding.event_types import parts_with, told_parts
-from tideline.decoding.readers import refuse_missing_fields, refuse_strange_columns
+from tideline.decoding.event_types import parts_with, parts_with_known_fields
+from tideline.decoding.readers import refuse_missing_fields, refuse_unknown_columns
 from tideline.decoding.schemas.envelope import untold_columns
-from tideline.decoding.typed_tables import decoding_halted, is_settled, note_tables, raw_table
+from tideline.decoding.typed_tables import decoding_halted, may_quarantine, note_tables, raw_table
 from tideline.delta.delta_properties import kept_for
 from tideline.errors import (
     BadInput,
@@ -174,7 +174,7 @@ def _prepare_tables(run: RunContext, attempt: TypedAttempt) -> None:
     reach("decode:prepared")
 
 
-def put_in_place(
+def commit_all_tables(
     run: RunContext, attempt: TypedAttempt, result: DecodeResult, frozen: DecodeRecord
 ) -> DecodeRecord:
     """Commit to all tables, also of event types that the plan does not know yet.
@@ -235,7 +235,7 @@ def execute_decoding(run: RunContext, plan: DecodePlan) -> DecodeRecord:
         ServiceAway: Registry, Spark or a store is away.
     """
     attempt, result = decode(run, plan)
-    refuse_burying(run, attempt, result)
+    halt_on_bad_rows(run, attempt, result)
     return commit(run, attempt, result)
 
 
@@ -257,7 +257,7 @@ def commit(run: RunContext, attempt: TypedAttempt, result: DecodeResult) -> Deco
     reach("decode:freezing")
     run.ledger.update(lambda state: _with_open(state, frozen))
     reach("decode:frozen")
-    made = put_in_place(run, attempt, result, frozen)
+    made = commit_all_tables(run, attempt, result, frozen)
     run.ledger.update(lambda state: _with_open(state, made))
     reach("decode:noted")
     return made
@@ -281,11 +281,11 @@ def decode(run: RunContext, plan: DecodePlan) -> tuple[TypedAttempt, DecodeResul
     attempt, result = _decoded(run, plan)
     try:
         if plan.ranges:  # else no record has said which schemas there are
-            refuse_missing_fields(run, told_parts(attempt.plan))
+            refuse_missing_fields(run, parts_with_known_fields(attempt.plan))
             for name in attempt.plan.tables:
                 of_type = attempt.plan.of_type(name)
                 if of_type.has_writers:  # else no record has brought one
-                    refuse_strange_columns(run, of_type)
+                    refuse_unknown_columns(run, of_type)
     except BadInput:
         attempt.discard(run)
         raise
@@ -319,14 +319,14 @@ def _decoded(run: RunContext, plan: DecodePlan) -> tuple[TypedAttempt, DecodeRes
     return attempt, result
 
 
-def refuse_burying(run: RunContext, attempt: TypedAttempt, result: DecodeResult) -> None:
+def halt_on_bad_rows(run: RunContext, attempt: TypedAttempt, result: DecodeResult) -> None:
     """Halt where rows fail what halts, or more goes into quarantine than the stream file allows."""
     plan, quarantined = attempt.plan, sum(result.classes.values())
     if plan.redrives and not plan.is_again:
         return  # they are in quarantine already
     rules = {name for name, rule in plan.rules.items() if rule.on_fail == "halt"}
     failed = {name: n for name, n in result.failed.items() if n and name in rules}
-    if result.halting and not is_settled(run, "expectation_failed", plan.ranges, failed):
+    if result.halting and not may_quarantine(run, "expectation_failed", plan.ranges, failed):
         _halt(
             run,
             attempt,
@@ -343,8 +343,8 @@ def refuse_burying(run: RunContext, attempt: TypedAttempt, result: DecodeResult)
         bad = result.bad_of_types - result.classes.get(NO_CHANGE, 0) - result.halting
         shares.append((share_of_quarantine(read, bad), bad, read, " of its types"))
     share, buried, asked, whose = max(shares)
-    is_settled_share = is_settled(run, "quarantine_share", plan.ranges, result.classes)
-    if share > plan.max_share and not is_settled_share:
+    is_share_decided = may_quarantine(run, "quarantine_share", plan.ranges, result.classes)
+    if share > plan.max_share and not is_share_decided:
         _halt(
             run,
             attempt,

@@ -82,16 +82,16 @@ def decided_to_quarantine(decoding: Decoding, ranges: Iterable[CoordinateRange])
     return None
 
 
-def of_decision(
+def split_decided(
     ranges: Iterable[CoordinateRange], decoding: Decoding
 ) -> tuple[tuple[CoordinateRange, ...], tuple[CoordinateRange, ...]]:
     """The parts of ranges that a decision is about, and the others."""
     pieces = tuple(ranges)
     incident = decided_to_quarantine(decoding, pieces)
-    return apart(pieces, incident.finding.ranges if incident is not None else ())
+    return split_by_ranges(pieces, incident.finding.ranges if incident is not None else ())
 
 
-def apart(
+def split_by_ranges(
     ranges: Iterable[CoordinateRange], others: Iterable[CoordinateRange]
 ) -> tuple[tuple[CoordinateRange, ...], tuple[CoordinateRange, ...]]:
     """The parts of ranges that lie in others, and those that do not."""
@@ -99,9 +99,9 @@ def apart(
     return known.cut(pieces), known.rest(pieces)
 
 
-def settles(finding: Finding, ranges: Iterable[CoordinateRange], names: Iterable[str]) -> bool:
+def covers(finding: Finding, ranges: Iterable[CoordinateRange], names: Iterable[str]) -> bool:
     """Whether a decision about a finding is one about these ranges and names as well."""
-    return set(names) <= set(finding.names) and not apart(ranges, finding.ranges)[1]
+    return set(names) <= set(finding.names) and not split_by_ranges(ranges, finding.ranges)[1]
 
 
 def to_remove(
@@ -128,7 +128,7 @@ def still_landed(ranges: Iterable[CoordinateRange], head: Head) -> tuple[Coordin
     return head.coverage.cut(ranges)
 
 
-def decoded_still(head: Head, decoding: Decoding) -> tuple[CoordinateRange, ...]:
+def still_decoded(head: Head, decoding: Decoding) -> tuple[CoordinateRange, ...]:
     """Coordinates that are decoded, and whose raw rows are landed and verified."""
     return (decoding.coverage & head.coverage).ranges(head.topic_names)
 
@@ -313,7 +313,7 @@ def decoding_begins_anew(tables: Sequence[TypedTable], known_ids: Mapping[str, s
     )
 
 
-def strangers(
+def unknown_tables(
     tables: Sequence[TypedTable], known_ids: Mapping[str, str], token: int | None = None
 ) -> Iterator[str]:
     """Tables that do not hold what is decoded, in words; nothing where decoding begins anew.

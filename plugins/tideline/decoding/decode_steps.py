@@ -11,17 +11,17 @@ from dataclasses import replace
 
 from tideline.decoding.decode_execution import execute_decoding
 from tideline.decoding.decode_rules import (
-    apart,
     decided_to_quarantine,
     decode_plan_id,
     has_to_decode,
-    of_decision,
+    split_by_ranges,
+    split_decided,
     still_landed,
     to_decode,
     to_remove,
 )
 from tideline.decoding.event_types import parts_of
-from tideline.decoding.readers import has_all_schemas, refuse_strange_columns
+from tideline.decoding.readers import has_all_schemas, refuse_unknown_columns
 from tideline.decoding.typed_tables import (
     at_these_tables,
     check_tables,
@@ -93,7 +93,7 @@ def finish_decided(run: RunContext) -> None:
     halted_in = incident.run_id if incident is not None else run.run_id
     if halted_in == run.run_id or run.ledger.find_decoding(halted_in) is not None:
         return
-    ranges, _ = of_decision(left, state.decoding)
+    ranges, _ = split_decided(left, state.decoding)
     log.info("carrying out the decision about run %s", halted_in)
     plan_id = decode_plan_id(state.control.ledger_id, run.stream.stream, halted_in)
     plan = replace(new_plan(run, state, ranges), plan_id=plan_id, run_id=halted_in)
@@ -124,7 +124,7 @@ def plan_decoding(
     if before is not None:
         landed = still_landed(before.plan.ranges, state.head)
         there = state.decoding.coverage.cut(landed)
-        anew, ranges = apart(there, run.ledger.decoded_since(run.run_id))
+        anew, ranges = split_by_ranges(there, run.ledger.decoded_since(run.run_id))
         if anew:
             log.info(
                 "%d offsets stay as a redrive, or a later run, has decoded them since: %s",
@@ -138,7 +138,7 @@ def plan_decoding(
             return _of_now(run, state, again) if ranges or removes else None
     most = CATCH_UP * run.stream.limits.max_records_per_run
     ranges = () if only_removals else to_decode(state.head, state.decoding, most)
-    ranges = of_decision(ranges, state.decoding)[0] or ranges
+    ranges = split_decided(ranges, state.decoding)[0] or ranges
     removes = to_remove(state.head, state.decoding, ranges)
     return new_plan(run, state, ranges, removes) if ranges or removes else None
 
@@ -186,7 +186,7 @@ def new_plan(
     raw = raw_table(run)
     assert raw.version is not None
     plan = replace(
-        drafted(decode, parts_of(run, state.decoding, afresh=bool(redrives))),
+        plan_without_ranges(decode, parts_of(run, state.decoding, afresh=bool(redrives))),
         plan_id=decode_plan_id(state.control.ledger_id, run.stream.stream, run.run_id),
         run_id=run.run_id,
         raw_table_id=str(raw.table_id),
@@ -197,11 +197,11 @@ def new_plan(
         by=run.request.by if redrives else None,
     )
     if not plan.types and all(map(has_all_schemas, plan.parts)):  # else once the records are read
-        refuse_strange_columns(run, plan)
+        refuse_unknown_columns(run, plan)
     return plan
 
 
-def drafted(decode: Decode, parts: tuple[PartPlan, ...]) -> DecodePlan:
+def plan_without_ranges(decode: Decode, parts: tuple[PartPlan, ...]) -> DecodePlan:
     """What the stream file says of any plan of now; it has no coordinates yet."""
     return DecodePlan(
         plan_id="",

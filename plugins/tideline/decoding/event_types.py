@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from tideline.decoding import readers
 from tideline.decoding.readers import (
     begin,
-    begun,
+    forget_unknown_ids,
     halt_unless_decided,
     note,
     registry_of,
@@ -34,7 +34,7 @@ from tideline.model.wording import first_few
 from tideline.registry.protobuf_files import compiled_protobuf
 from tideline.registry.registry_port import RegistryPort, SchemaUnreadable, SubjectVersion
 from tideline.stream.decode_section import Decode
-from tideline.texts import told
+from tideline.texts import one_line
 
 _LONGEST = 300
 
@@ -55,7 +55,7 @@ def parts_of(run: RunContext, decoding: Decoding, *, afresh: bool = False) -> tu
         of_one = tuple(p for p in decoding.parts if not p.type)
         return readers.parts_of(run, replace(decoding, parts=of_one), afresh=afresh)
     key = decoding.part("key")
-    keys = [] if key is None else [begun(key, afresh)]
+    keys = [] if key is None else [forget_unknown_ids(key, afresh)]
     values = _values(run, decode, decoding, keys, afresh=afresh)
     if decode.key.format == "none":
         return values
@@ -87,7 +87,7 @@ def _values(
     for part in wanted:
         old = before.get(part.type)
         if old is not None and old.format == part.format:
-            part = _as_before(run, part, begun(old, afresh), keys, is_alike=is_alike)
+            part = _as_before(run, part, forget_unknown_ids(old, afresh), keys, is_alike=is_alike)
         parts.append(part)
     return (*parts, others)
 
@@ -153,7 +153,7 @@ def parts_with(
     return readers.parts_with(run, plan, of_keys, new_schemas, sizes)
 
 
-def told_parts(plan: DecodePlan) -> tuple[PartPlan, ...]:
+def parts_with_known_fields(plan: DecodePlan) -> tuple[PartPlan, ...]:
     """The parts of which it is known which fields they have: records of each type have come."""
     if not plan.types:
         return plan.parts
@@ -314,7 +314,7 @@ def _asked(
             noted = registry.schema(schema_id, versions[0])
         return versions, noted, None
     except SchemaUnreadable as error:
-        return versions, None, told(str(error), _LONGEST)
+        return versions, None, one_line(str(error), _LONGEST)
 
 
 def _claims(

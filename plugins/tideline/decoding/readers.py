@@ -16,7 +16,7 @@ from tideline.decoding.schemas.envelope import in_row, of_row
 from tideline.decoding.schemas.json_schema import SCHEMALESS
 from tideline.decoding.schemas.merging import Protobuf, paths_of, reader_schema
 from tideline.decoding.schemas.schema_changes import MergedSchemas
-from tideline.decoding.typed_tables import decoding_halted, is_settled
+from tideline.decoding.typed_tables import decoding_halted, may_quarantine
 from tideline.errors import BadInput
 from tideline.landing.context import RunContext, log
 from tideline.model.decoding import (
@@ -35,11 +35,11 @@ from tideline.model.decoding import (
     context_of,
 )
 from tideline.model.incident import Finding, decided_incident
-from tideline.model.wording import first_few, said_by_system
+from tideline.model.wording import first_few, system_message
 from tideline.registry.protobuf_files import compiled_protobuf, imported_files
 from tideline.registry.registry_port import RegistryPort, SchemaUnreadable
 from tideline.stream.decode_section import Decode, Part
-from tideline.texts import told
+from tideline.texts import one_line
 
 _LONGEST_REASON = 300
 _MOST = 40
@@ -101,20 +101,20 @@ def missing_fields(parts: Iterable[PartPlan]) -> Iterator[tuple[str, str, str]]:
                 yield key, path, f"no schema has that field; allowed: {known}"
 
 
-def refuse_strange_columns(run: RunContext, plan: DecodePlan) -> None:
+def refuse_unknown_columns(run: RunContext, plan: DecodePlan) -> None:
     """Refuse columns that the stream file names, and that the typed table does not have.
 
     Raises:
         BadInput: There is one; names the columns that there are.
     """
     wanted = plan.event_date.field if plan.event_date is not None else None
-    for key, value, allowed in strange_columns(wanted, plan.parts):
+    for key, value, allowed in unknown_columns(wanted, plan.parts):
         raise BadInput(
             f"stream {run.stream.stream}: {key}: got {value!r}; {allowed}. Nothing was decoded"
         )
 
 
-def strange_columns(
+def unknown_columns(
     wanted: str | None, parts: Collection[PartPlan]
 ) -> Iterator[tuple[str, str, str]]:
     """Columns that are named and are none: key, value and what is allowed.
@@ -152,7 +152,7 @@ def parts_of(run: RunContext, decoding: Decoding, *, afresh: bool = False) -> tu
     """
     decode = _decode(run)
     asked: tuple[tuple[RecordPart, Part], ...] = (("value", decode.value), ("key", decode.key))
-    decoding = replace(decoding, parts=tuple(begun(p, afresh) for p in decoding.parts))
+    decoding = replace(decoding, parts=tuple(forget_unknown_ids(p, afresh) for p in decoding.parts))
     parts = list(decoding.parts)
     for name, wanted in asked:
         others = [p for p in parts if p.part != name]
@@ -169,7 +169,7 @@ def _telling_unfit(run: RunContext, part: PartPlan) -> PartPlan:
     return replace(part, unfit_digests=tuple(sorted((s.schema_id, s.digest) for s in known)))
 
 
-def begun(part: PartPlan, afresh: bool) -> PartPlan:
+def forget_unknown_ids(part: PartPlan, afresh: bool) -> PartPlan:
     """What the last plan knew: by now the registry may know ids that it did not know then."""
     unreadable = {schema_id for schema_id, _ in part.unreadable}
     unfit = tuple(n for n in part.unfit if n not in unreadable)
@@ -427,7 +427,7 @@ def _identified(
             if known is None or context_of(known.known_as) != context_of(name):
                 known = registry.schema(schema_id, version)
         except SchemaUnreadable as error:
-            return told(str(error), _LONGEST_REASON)
+            return one_line(str(error), _LONGEST_REASON)
     if known is not None and known.schema_type != part.format:
         return f"it is of format {known.schema_type}, and not {part.format}"
     return None if known is None else replace(known, known_as=name)
@@ -545,7 +545,7 @@ def halt_unless_decided(run: RunContext, part: PartPlan, reasons: Iterable[str])
     whose = part.part if part.type in ("", OTHER_TYPES) else part.type
     said = tuple(reasons)
     names = {f"{whose}: {_WIDE.sub('', reason)}" for reason in said}
-    if is_settled(run, "schema_changed", (), names):
+    if may_quarantine(run, "schema_changed", (), names):
         return
     # What is decided already is decided together with this: no run has carried it out.
     before = decided_incident(run.ledger.read().decoding.incidents, "schema_changed", "quarantine")
@@ -571,7 +571,7 @@ def _schema_file(path: Path, format: str) -> WriterSchema:
         text = path.read_text(encoding="utf-8")
         imports = imported_files(path.parent, text) if format == "protobuf" else ()
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"schema file {path} cannot be read: {said_by_system(error)}") from error
+        raise BadInput(f"schema file {path} cannot be read: {system_message(error)}") from error
     return WriterSchema(PLAIN_ID, text, _digest(text), path.name, imports)
 
 

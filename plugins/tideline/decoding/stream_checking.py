@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tideline.decoding.decode_steps import drafted
+from tideline.decoding.decode_steps import plan_without_ranges
 from tideline.decoding.event_types import has_newest
 from tideline.decoding.readers import (
     has_all_schemas,
     missing_fields,
     parts_without_a_run,
-    strange_columns,
+    unknown_columns,
 )
 from tideline.errors import BadInput, RegistryMisused
 from tideline.model.decoding import Decoding, PartPlan
@@ -65,7 +65,7 @@ class TypedTablesCheck:
         if parts is not None:
             yield from missing_fields(p for p in parts if known is not None or has_all_schemas(p))
             wanted = decode.event_time.field if decode.event_time is not None else None
-            yield from strange_columns(wanted, parts)
+            yield from unknown_columns(wanted, parts)
         yield from self._refused(decode, parts, "decode.expect")
 
     def _of_type(
@@ -98,6 +98,6 @@ class TypedTablesCheck:
 
         if self._spark is None:
             self._spark = LookingSpark()
-        plan = drafted(decode, parts or ())
+        plan = plan_without_ranges(decode, parts or ())
         for number, reason in self._spark.refused(plan, knows_columns=parts is not None):
             yield f"{key}.{number}.sql", decode.expect[number].sql, reason

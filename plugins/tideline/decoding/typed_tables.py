@@ -10,10 +10,10 @@ from dataclasses import replace
 
 from tideline.decoding.decode_rules import (
     TypedTable,
+    covers,
     decoding_begins_anew,
     reasons_not_to_touch,
-    settles,
-    strangers,
+    unknown_tables,
 )
 from tideline.errors import BadInput, DecodingHalted, ServiceAway
 from tideline.landing.context import RunContext, log, now
@@ -113,7 +113,7 @@ def decoded_here(run: RunContext, state: LedgerState) -> tuple[Places, str | Non
     Nothing is decoded into new tables yet: the next run does it.
     """
     tables, known = _tables(run), state.decoding.known_tables
-    wrong = tuple(strangers(tables, known, state.decoding.token))
+    wrong = tuple(unknown_tables(tables, known, state.decoding.token))
     anew = decoding_begins_anew(tables, known)
     return NOWHERE if anew else state.decoding.coverage, _told(run, wrong) if wrong else None
 
@@ -212,7 +212,7 @@ def _refuse_others(run: RunContext, state: LedgerState, tables: tuple[TypedTable
     if wrong := tuple(reasons_not_to_touch(tables, stream, ledger_id)):
         raise BadInput(f"stream {stream}: {'; '.join(wrong)}. Nothing was decoded", tables=wrong)
     known, token = state.decoding.known_tables, state.decoding.token
-    if wrong := tuple(strangers(tables, known, token)):
+    if wrong := tuple(unknown_tables(tables, known, token)):
         raise BadInput(_told(run, wrong), tables=wrong)
 
 
@@ -250,7 +250,7 @@ def decoding_halted(run: RunContext, finding: Finding) -> DecodingHalted:
     )
 
 
-def is_settled(
+def may_quarantine(
     run: RunContext,
     kind: FindingClass,
     ranges: Iterable[CoordinateRange],
@@ -265,6 +265,6 @@ def is_settled(
     """
     pieces = tuple(ranges)
     return any(
-        i.finding.kind == kind and i.has_chosen("quarantine") and settles(i.finding, pieces, names)
+        i.finding.kind == kind and i.has_chosen("quarantine") and covers(i.finding, pieces, names)
         for i in run.ledger.read().decoding.incidents
     )

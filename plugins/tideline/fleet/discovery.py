@@ -13,7 +13,7 @@ from pathlib import Path
 from tideline.errors import BadInput
 from tideline.kafka.kafka_settings import kafka_settings
 from tideline.landing.context import now
-from tideline.model.fleet import TopicList, seen_again
+from tideline.model.fleet import TopicList, update_topics
 from tideline.model.wording import first_few, how_many
 from tideline.stream.contents import (
     FleetContents,
@@ -78,7 +78,7 @@ def discover(file: str | Path, *, is_list_new: bool = False) -> Discovery | None
             f" max_topics is {fleet.max_topics}: correct the pattern, `leave_out` topics, or raise"
             f" max_topics. Nothing was taken up; among them are {first_few(sorted(found))}"
         )
-    topics = seen_again(known, fleet.fleet, found, now())
+    topics = update_topics(known, fleet.fleet, found, now())
     if known is None and not is_list_new:
         _refuse_lost(contents, found)
     before = set() if known is None else {topic.name for topic in known.topics}
@@ -104,7 +104,7 @@ def _refuse_lost(contents: FleetContents, found: Mapping[str, str]) -> None:
     """
     fleet, file = contents.fleet, contents.parsed.file
     gone = dict.fromkeys((*_named_beside(contents), *fleet.names, *fleet.overrides), "")
-    topics = seen_again(None, fleet.fleet, {**gone, **found}, now())
+    topics = update_topics(None, fleet.fleet, {**gone, **found}, now())
     expected = with_topics(contents, topics)
     taken = names_taken_beside(expected)  # these ledgers are of other files' streams
     streams = [stream for topic, stream in expected.by_topic.items() if taken.get(topic) is None]

@@ -7,8 +7,8 @@ from typing import Literal
 
 from tideline.errors import BadInput, StreamBusy
 from tideline.folding.current_tables import files_by_bucket, taken_by_others
-from tideline.folding.fold_execution import look, said
-from tideline.folding.fold_planning import plan_look
+from tideline.folding.fold_execution import bucket_text, recompute
+from tideline.folding.fold_planning import plan_recompute
 from tideline.folding.fold_rules import buckets_of_day, refused_changes
 from tideline.landing.context import RunContext, log, now
 from tideline.model.current import BucketState, Folding, differing
@@ -111,7 +111,7 @@ def check_current(run: RunContext, count: int | None = None) -> CurrentCheck:
     """
     with run.ledger.lease("decoder"):
         state = run.ledger.read()
-        plan = plan_look(run, state)
+        plan = plan_recompute(run, state)
         if plan is None:
             return CurrentCheck(None)
         if state.folding.has_old_sums:
@@ -122,7 +122,7 @@ def check_current(run: RunContext, count: int | None = None) -> CurrentCheck:
             )
         every = plan.layout.buckets
         only = () if count is None else buckets_of_day(now().date(), count, every)
-        result = look(run, plan, only)
+        result = recompute(run, plan, only)
     if result.refused:  # a look opens no incident: the next fold that meets it does
         finding = refused_changes(plan.order, plan.deletes.untold, result.refused)
         flaw = BucketFlaw(None, "order", finding.expected, finding.actual)
@@ -133,7 +133,7 @@ def check_current(run: RunContext, count: int | None = None) -> CurrentCheck:
         ("changes", result.left),
     )
     flaws = tuple(
-        BucketFlaw(n, place, said(is_known), said(is_there))
+        BucketFlaw(n, place, bucket_text(is_known), bucket_text(is_there))
         for place, states in found
         for n, (is_known, is_there) in differing(known, states).items()
     )

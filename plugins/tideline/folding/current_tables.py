@@ -120,7 +120,7 @@ def taken_since(seen: TableObservation, known: KnownCommit) -> str | None:
     return next((f"{f.detail} since version {known.version}: {f.actual}" for f in found), None)
 
 
-def note_standing(run: RunContext) -> None:
+def note_newest_commit(run: RunContext) -> None:
     """Note the table's newest commit, if it is this ledger's: what stands there is as it was left.
 
     Args:
@@ -135,7 +135,7 @@ def note_standing(run: RunContext) -> None:
         run.ledger.update(lambda s: replace(s, folding=replace(s.folding, known=made, token=token)))
 
 
-def told_by_last_fold(run: RunContext) -> str:
+def last_sealed_fold(run: RunContext) -> str:
     """What the last fold's commit tells, or the one at which the log was cut since; "" for none."""
     if (last := run.ledger.read().folding.known) is None:
         return ""
@@ -160,7 +160,7 @@ def forgotten_folds(table: TablePort, folding: Folding) -> tuple[KnownCommit, ..
     return tuple(c for c in newer if (is_plan(c.commit_id) or c.fold) and c.commit_id != ours)
 
 
-def told_by_folds(run: RunContext, state: LedgerState) -> tuple[SealedFold | None, Places] | None:
+def recover_folds(run: RunContext, state: LedgerState) -> tuple[SealedFold | None, Places] | None:
     """What folds have sealed that the ledger has forgotten; None where it has forgotten none.
 
     They are in the log of today's table; or, before that has a fold, of the one before it.
@@ -209,7 +209,7 @@ def _refusal(
     wrong = [
         *decode_rules.reasons_not_to_touch([table], run.stream.stream, state.control.ledger_id)
     ]
-    wrong += decode_rules.strangers([table], known_ids) if known_ids else ()
+    wrong += decode_rules.unknown_tables([table], known_ids) if known_ids else ()
     text = layout_text(layout)
     if not wrong and table.seen.layout != text:
         wrong.append(
@@ -229,7 +229,7 @@ def fold_halted(run: RunContext, finding: Finding) -> FoldingHalted:
     )
 
 
-def standing(run: RunContext) -> tuple[int, int]:
+def version_and_token(run: RunContext) -> tuple[int, int]:
     """The current table's version, and its newest fencing token; 0 for none.
 
     Raises:

@@ -6,7 +6,7 @@ from tideline.errors import ServiceAway
 from tideline.launch.progress import Stage
 from tideline.model.fold_job import FoldJob, FoldResult
 from tideline.table.table_port import Stores
-from tideline.texts import told
+from tideline.texts import one_line
 
 
 def fold_here(stores: Stores, stage: Stage, job: FoldJob) -> FoldResult:
@@ -28,6 +28,6 @@ def fold_here(stores: Stores, stage: Stage, job: FoldJob) -> FoldResult:
         return fold(job, stores, stage)
     except OSError as error:
         raise ServiceAway(
-            f"the changes could not be folded: {type(error).__name__}: {told(str(error))}; nothing"
-            " was committed, run again when the store is back and disks have space"
+            f"the changes could not be folded: {type(error).__name__}: {one_line(str(error))};"
+            " nothing was committed, run again when the store is back and disks have space"
         ) from error

@@ -9,7 +9,7 @@ from typing import Any
 
 from tideline.errors import BadInput
 from tideline.folding.current_tables import table_of
-from tideline.folding.fold_planning import plan_look
+from tideline.folding.fold_planning import plan_recompute
 from tideline.landing.context import RunContext
 from tideline.model.current import (
     COORDINATES,
@@ -88,7 +88,7 @@ def explain_key(run: RunContext, key: Mapping[str, str | None]) -> ExplainedKey:
         ServiceAway: A store is away.
     """
     state = run.ledger.read()
-    plan = plan_look(run, state, is_exact=False)
+    plan = plan_recompute(run, state, is_exact=False)
     name = run.stream.stream
     if plan is None:
         raise BadInput(f"stream {name}: no row is folded yet: run tideline fold FILE first")

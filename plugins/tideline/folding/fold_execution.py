@@ -21,9 +21,9 @@ from tideline.folding.current_tables import (
     files_by_bucket,
     fold_halted,
     section,
-    standing,
     table_of,
     taken_by_others,
+    version_and_token,
 )
 from tideline.folding.fold_planning import sealed_fold
 from tideline.folding.fold_rules import layout_text, refused_changes
@@ -56,7 +56,7 @@ def execute_fold(run: RunContext, plan: FoldPlan) -> FoldRecord:
     sealed = sealed_fold(run, attempt.state, plan)
     change = replace(attempt.change(plan.plan_id), by=plan.by, fold=dump(sealed))
     before = _prepare(run, attempt.state, plan)
-    version, _ = standing(run)
+    version, _ = version_and_token(run)
     files_there = {n: files.paths for n, files in files_by_bucket(run, version).items()}
     result = _folded(run, change, _job(run, plan, files_there, change.folder, before))
     left = {b.bucket: b for b in result.left}
@@ -110,7 +110,7 @@ def _prepare(run: RunContext, state: LedgerState, plan: FoldPlan) -> tuple[Bucke
     return () if plan.is_anew else state.folding.buckets
 
 
-def look(run: RunContext, plan: FoldPlan, only: Sequence[int] = ()) -> FoldResult:
+def recompute(run: RunContext, plan: FoldPlan, only: Sequence[int] = ()) -> FoldResult:
     """What the table holds, and what the plan's changes alone would make; nothing is written.
 
     Args:
@@ -119,10 +119,10 @@ def look(run: RunContext, plan: FoldPlan, only: Sequence[int] = ()) -> FoldResul
     Returns:
         With `refused` alone where a change has no place in the table.
     """
-    version, _ = standing(run)
+    version, _ = version_and_token(run)
     there = {n: files.paths for n, files in files_by_bucket(run, version).items()}
     job = _job(run, plan, there, "looked", run.ledger.read().folding.buckets)
-    job = replace(job, is_look=True, only=tuple(only))
+    job = replace(job, is_recompute=True, only=tuple(only))
     return _by(run)(job)
 
 
@@ -222,14 +222,14 @@ def _refuse_changed(run: RunContext, change: TableChange, job: FoldJob, result: 
         run,
         Finding(
             kind="current_changed",
-            expected=f"bucket {first} with {said(expected)}",
-            actual=f"{said(found)}; {len(wrong)} of {len(result.touched)} buckets differ",
+            expected=f"bucket {first} with {bucket_text(expected)}",
+            actual=f"{bucket_text(found)}; {len(wrong)} of {len(result.touched)} buckets differ",
             detail=None if taken is None else f"{VERDICTS['current_changed'].cause}: {taken}",
         ),
     )
 
 
-def said(state: BucketState | None) -> str:
+def bucket_text(state: BucketState | None) -> str:
     """What a bucket holds, in words."""
     if state is None:
         return "no rows"

@@ -9,11 +9,11 @@ from tideline.decoding.incarnations import with_incarnations
 from tideline.errors import BadInput, ServiceAway
 from tideline.folding.current_tables import (
     fold_begins_anew,
+    recover_folds,
     refuse_other_type,
     section,
     table_of,
     taken_by_others,
-    told_by_folds,
 )
 from tideline.folding.fold_rules import (
     Due,
@@ -24,12 +24,12 @@ from tideline.folding.fold_rules import (
     deletes_otherwise,
     drops_of,
     due_changes,
+    floors_still_landed,
     fold_plan_id,
     is_time,
     loses_a_barrier,
-    once_more,
+    ranges_to_refold,
     sequence_of,
-    standing_floors,
     unproven_since,
     wrong_deletes,
     wrong_key,
@@ -92,7 +92,7 @@ def plan_fold(
         folding = _of_new_table(run, state)
     work = due_changes(decoding, folding, topic)
     if before is not None:
-        more = once_more(before.plan.ranges, decoding, topic)
+        more = ranges_to_refold(before.plan.ranges, decoding, topic)
         work = Due((*work.ranges, *more), work.again)
     by_time = decided_incident(folding.incidents, "key_moved", "by_time")
     refolds = by_time or decided_incident(folding.incidents, "current_changed", "refold")
@@ -134,7 +134,7 @@ def _of_new_table(run: RunContext, state: LedgerState) -> Folding:
 
     That is stored: the plan does not have all of it.
     """
-    if (told := told_by_folds(run, state)) is None:
+    if (told := recover_folds(run, state)) is None:
         return state.folding.of_new_table()
 
     def learn(latest: LedgerState) -> LedgerState:
@@ -148,7 +148,7 @@ def _with_floors(
     state: LedgerState, folding: Folding, order: Order, sweep: tuple[Floor, ...]
 ) -> Folding:
     """The head with the floors that stand; those of a sweep take the place of older ones."""
-    floors = sweep or standing_floors(folding.floors, state.head.coverage)
+    floors = sweep or floors_still_landed(folding.floors, state.head.coverage)
     if order == "sequence":  # a change may be newer, and come below
         floors = ()
     if folding.floors and not floors:
@@ -206,7 +206,9 @@ def _order(folding: Folding, layout: Layout, *, is_by_time: bool) -> Order:
     return "sequence" if layout.sequence else "offset"
 
 
-def plan_look(run: RunContext, state: LedgerState, *, is_exact: bool = True) -> FoldPlan | None:
+def plan_recompute(
+    run: RunContext, state: LedgerState, *, is_exact: bool = True
+) -> FoldPlan | None:
     """The plan that would make anew all that is folded; None if nothing is.
 
     Args:

@@ -89,7 +89,7 @@ def due_changes(decoding: Decoding, folding: Folding, topic: str) -> Due:
     return Due(_ranges(fresh, topic), _ranges(again, topic))
 
 
-def once_more(
+def ranges_to_refold(
     ranges: Iterable[CoordinateRange], decoding: Decoding, topic: str
 ) -> tuple[CoordinateRange, ...]:
     """The ranges of a fold that is cleared, as far as they are decoded still."""
@@ -196,7 +196,7 @@ def newest_logs(
     return tuple({i.partition: i for i, era in eras.items() if era == newest}.values())
 
 
-def standing_floors(floors: Iterable[Floor], landed: Places) -> tuple[Floor, ...]:
+def floors_still_landed(floors: Iterable[Floor], landed: Places) -> tuple[Floor, ...]:
     """The floors, or none where the snapshot is not landed any more, after a rewind.
 
     Where it is landed and has to be decoded again, they stand.

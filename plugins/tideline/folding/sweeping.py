@@ -18,7 +18,7 @@ from tideline.decoding.verifying import let_go, refuse_lacking
 from tideline.errors import BadInput, ServiceAway
 from tideline.folding.current_tables import refuse_taken, table_of
 from tideline.folding.fold_execution import execute_fold
-from tideline.folding.fold_planning import plan_fold, plan_look
+from tideline.folding.fold_planning import plan_fold, plan_recompute
 from tideline.folding.fold_rules import due_changes, newest_logs
 from tideline.folding.fold_steps import verify_current
 from tideline.landing.context import RunContext
@@ -58,7 +58,7 @@ _STEP = timedelta(seconds=30)
 
 
 @dataclass(frozen=True, slots=True)
-class Ghosts:
+class StaleRows:
     """Rows that are not at the source any more.
 
     Args:
@@ -75,7 +75,7 @@ class Ghosts:
     keys: tuple[dict[str, str | None], ...]
 
 
-def find_ghosts(run: RunContext) -> Ghosts:
+def find_stale_rows(run: RunContext) -> StaleRows:
     """The rows that the last whole snapshot has not read again; nothing is changed.
 
     Args:
@@ -86,7 +86,7 @@ def find_ghosts(run: RunContext) -> Ghosts:
         ServiceAway: A store is away.
     """
     state, name = run.ledger.read(), run.stream.stream
-    plan = plan_look(run, state)
+    plan = plan_recompute(run, state)
     known = {str(column["name"]) for column in run.source.columns()}
     if plan is None or "snapshot" not in known:
         raise BadInput(
@@ -129,10 +129,10 @@ def find_ghosts(run: RunContext) -> Ghosts:
     older = {*plan.eras} - {topic_id}  # later ones have no row yet
     rows, first = below(table_of(run), floors, sorted(older), plan.layout.key, SHOWN)
     keys = ({n: None if v is None else str(v) for n, v in key.items()} for key in first)
-    return Ghosts(snapshot.began, snapshot.ended, floors, rows, tuple(keys))
+    return StaleRows(snapshot.began, snapshot.ended, floors, rows, tuple(keys))
 
 
-def sweep(run: RunContext, rows: int) -> tuple[Ghosts, FoldRecord | None]:
+def sweep(run: RunContext, rows: int) -> tuple[StaleRows, FoldRecord | None]:
     """Have these rows be gone.
 
     Args:
@@ -143,19 +143,19 @@ def sweep(run: RunContext, rows: int) -> tuple[Ghosts, FoldRecord | None]:
         What was swept, and the closed fold; None where there is nothing to sweep.
 
     Raises:
-        BadInput: They are another number; or as of `find_ghosts`.
+        BadInput: They are another number; or as of `find_stale_rows`.
         ServiceAway: A store is away, or the table was changed meanwhile.
     """
     with run.ledger.lease("decoder"):
-        ghosts = find_ghosts(run)
-        if ghosts.rows != rows:
-            raise BadInput(f"--rows: got {rows}; allowed: {ghosts.rows}, as many as there are")
+        stale = find_stale_rows(run)
+        if stale.rows != rows:
+            raise BadInput(f"--rows: got {rows}; allowed: {stale.rows}, as many as there are")
         if not rows:
-            return ghosts, None
-        plan = plan_fold(run, run.ledger.read(), None, 0.0, sweep=ghosts.floors)
+            return stale, None
+        plan = plan_fold(run, run.ledger.read(), None, 0.0, sweep=stale.floors)
         assert plan is not None
         execute_fold(run, plan)
-    return ghosts, verify_current(run)
+    return stale, verify_current(run)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import Literal
 
 from tideline.errors import BadInput
 from tideline.folding.current_tables import refuse_taken
-from tideline.folding.fold_planning import plan_look
+from tideline.folding.fold_planning import plan_recompute
 from tideline.landing.context import RunContext
 from tideline.model.current import (
     BUCKET,
@@ -93,7 +93,7 @@ def view_of(
         ServiceAway: A store is away.
     """
     state = run.ledger.read()
-    plan = plan_look(run, state)
+    plan = plan_recompute(run, state)
     if plan is None:
         raise BadInput(
             f"stream {run.stream.stream}: no row is folded yet: run tideline fold FILE first"

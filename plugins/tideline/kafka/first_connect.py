@@ -147,9 +147,9 @@ def refusal_of(error: BaseException) -> BrokerRefusal | None:
             return beneath.refusal
         for kind, cause in _BY_CLASS:
             if isinstance(beneath, kind):
-                return BrokerRefusal(cause, said_by(beneath))
+                return BrokerRefusal(cause, message_of(beneath))
         if isinstance(beneath, ssl.SSLError) and (found := _of_tls(beneath)) is not None:
-            return BrokerRefusal(found, said_by(beneath))
+            return BrokerRefusal(found, message_of(beneath))
     return None
 
 
@@ -171,7 +171,7 @@ def silent_endpoint(error: BaseException) -> TokenEndpointAway | None:
     return next(found, None)
 
 
-def said_by(error: BaseException) -> str:
+def message_of(error: BaseException) -> str:
     """An error's text, with its class where the text does not name it."""
     text, name = str(error), type(error).__name__
     is_plain = name in text or isinstance(error, (ssl.SSLError, Unreached))

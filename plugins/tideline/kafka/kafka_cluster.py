@@ -22,12 +22,12 @@ from tideline.kafka.broker_refusals import BrokerRefusal
 from tideline.kafka.first_connect import (
     CutAtConnect,
     connected,
+    message_of,
     refusal_of,
-    said_by,
     silent_endpoint,
 )
 from tideline.kafka.kafka_settings import KafkaSettings
-from tideline.kafka.listener import spoken_at
+from tideline.kafka.listener import probe_listener
 from tideline.kafka.requests import KafkaRequests
 from tideline.kafka.tokens import Tokens, check_msk_iam
 from tideline.model.observation import Ends, Gap, Observation, TimedOffset
@@ -233,7 +233,7 @@ class KafkaCluster:
             return ask(self._connected())
         except (kafka_errors.KafkaError, OSError) as error:
             self.close()  # the next try opens new connections
-            self._failed(self.settings.without_secrets(said_by(error)))
+            self._failed(self.settings.without_secrets(message_of(error)))
             raise _translated(error, self.settings) from error
 
     def _call(self, coroutine: Callable[[*Given], Awaitable[Answer]], *args: *Given) -> Answer:
@@ -257,7 +257,7 @@ def _translated(error: Exception, settings: KafkaSettings) -> AccessRefused | Se
             " token endpoint is back",
             bootstrap_servers=servers,
         )
-    said = settings.without_secrets(said_by(error)).removeprefix(f"{servers}: ")
+    said = settings.without_secrets(message_of(error)).removeprefix(f"{servers}: ")
     return ServiceAway(
         f"Kafka at {servers} does not answer: {said}; no"
         " position has moved, run again when the brokers are back",
@@ -267,7 +267,7 @@ def _translated(error: Exception, settings: KafkaSettings) -> AccessRefused | Se
 
 def _protocol_refusal(cut: CutAtConnect, settings: KafkaSettings) -> BrokerRefusal | None:
     """A cut connection is a refusal only if the port proves to speak another protocol."""
-    spoken = spoken_at(cut.host, cut.port)
+    spoken = probe_listener(cut.host, cut.port)
     if spoken is None or not spoken.contradicts(settings.protocol):
         return None
     return BrokerRefusal(

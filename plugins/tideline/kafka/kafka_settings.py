@@ -15,7 +15,7 @@ from urllib.parse import quote_plus, urlsplit
 
 from tideline.connections import refuse_missing_files, refuse_others, refused, required
 from tideline.errors import ConnectionMissing
-from tideline.secrecy import mask, told_without
+from tideline.secrecy import mask, redacted_line
 
 _EXAMPLE = '{"conn_type": "kafka", "extra": {"bootstrap.servers": "host:9092"}}'
 _SECURITY = "org.apache.kafka.common.security"
@@ -281,7 +281,7 @@ class KafkaSettings:
         client = str(self.properties.get("sasl.oauthbearer.client.id") or "")
         encoded = quote_plus if self.encodes_client else str
         login = b64encode(f"{encoded(client)}:{encoded(given[-1])}".encode()).decode()
-        return told_without(text, [*given, *map(quote_plus, given), login], _LONGEST_TEXT)
+        return redacted_line(text, [*given, *map(quote_plus, given), login], _LONGEST_TEXT)
 
     @property
     def patience_seconds(self) -> float:

@@ -23,7 +23,7 @@ _LONGEST_ANSWER = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Spoken:
+class ListenerProbe:
     """What a listener has shown: whether it speaks TLS, and wants a login; None: it did not say."""
 
     tls: bool
@@ -40,7 +40,7 @@ class Spoken:
         return ("SASL_" if self.sasl else "") + ("SSL" if self.tls else "PLAINTEXT")
 
 
-def spoken_at(host: str, port: int) -> Spoken | None:
+def probe_listener(host: str, port: int) -> ListenerProbe | None:
     """What a port speaks; None if it gives no proper answer in either way.
 
     Certificates are not checked, and nothing secret is sent.
@@ -51,11 +51,11 @@ def spoken_at(host: str, port: int) -> Spoken | None:
                 sasl = _wants_login(link)
         except ssl.SSLError as error:
             if not isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
-                return Spoken(tls=True, sasl=None)  # an alert is an answer: TLS it is
+                return ListenerProbe(tls=True, sasl=None)  # an alert is an answer: TLS it is
         except (OSError, EOFError):
             continue
         else:
-            return Spoken(tls, sasl)
+            return ListenerProbe(tls, sasl)
     return None
 
 

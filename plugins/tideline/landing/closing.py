@@ -13,7 +13,7 @@ from tideline.model.offsets import PartitionIdentity
 from tideline.model.plan import BatchPlan, LandedRange, VerifiedRange
 from tideline.model.run import RunRecord, TableCommit
 from tideline.model.timings import Timings
-from tideline.rules.advance import advance_head, count_landed, late_rows, noted
+from tideline.rules.advance import add_commit, advance_head, count_landed, late_rows
 from tideline.rules.positions import only_followed
 from tideline.rules.replay import unverified_rows_stand
 
@@ -48,7 +48,7 @@ def close_plan(
         refuse_closed(state, record)
         state.refuse_recounted(counted, plan.ranges)
         state = state.with_undecoded(late_rows(state.head, verified))
-        advance = advance_head if record.is_open else noted
+        advance = advance_head if record.is_open else add_commit
         head = advance(state.head, plan, commit)
         if record.is_open:
             head = count_landed(head, plan, commit, verified, now().date())
@@ -152,7 +152,7 @@ def give_up_backfill(run: RunContext, record: RunRecord, reasons: list[str]) -> 
 
 
 def commit_group_offsets(run: RunContext) -> None:
-    """Commit the head's next offsets for a consumer group; a courtesy, so it never fails a run.
+    """Commit the head's next offsets for a consumer group; best effort, so it never fails a run.
 
     The head is read here: an attempt that was stopped for a while must not take the group back.
     """

@@ -61,8 +61,8 @@ def relevant_incidents(
     """What was found now, and open incidents of landed plans, which no observation finds again."""
     opened = open_incidents(run, state, findings)
     ids = {i.incident_id for i in opened}
-    standing = (i for i in state.live_incidents() if i.unverified and i.incident_id not in ids)
-    return (*opened, *standing)
+    still_open = (i for i in state.live_incidents() if i.unverified and i.incident_id not in ids)
+    return (*opened, *still_open)
 
 
 def triage_incidents(run: RunContext, incidents: Iterable[Incident]) -> Triage:
@@ -114,7 +114,7 @@ def open_and_halt(run: RunContext, state: LedgerState, findings: Iterable[Findin
 
 
 def _with_times(run: RunContext, head: Head, finding: Finding) -> Finding:
-    """When the records at stake were written, as far as table and log tell; a courtesy."""
+    """When the records at stake were written, as far as table and log tell; best effort."""
     if finding.kind != "retention_loss" or finding.topic is None or finding.partition is None:
         return finding
     place, end = TopicPartition(finding.topic, finding.partition), finding.lost_end

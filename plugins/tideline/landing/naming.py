@@ -1,6 +1,6 @@
 """Keep a stream's tables known by name in a catalog, once their first commit is verified.
 
-It is a courtesy: whatever goes wrong is a finding in the ledger, and the run goes on. A catalog
+It is best effort: whatever goes wrong is a finding in the ledger, and the run goes on. A catalog
 that hangs costs a run no more than `_MOST_SECONDS`; then it is left alone for some minutes.
 """
 
@@ -11,21 +11,21 @@ from dataclasses import replace
 from threading import Thread
 from time import monotonic
 
-from tideline.catalog.catalog_port import CatalogPort, SchemaMissing, said_by_client
+from tideline.catalog.catalog_port import CatalogPort, SchemaMissing, client_message
 from tideline.errors import TidelineError
 from tideline.landing.context import RunContext, log, now
 from tideline.model.catalog import CatalogFinding, NamedTable, TableName
 from tideline.model.maintenance import TableRole
-from tideline.rules.catalog_names import due_names, judged, remembered
+from tideline.rules.catalog_names import due_names, merge_names, misnamed
 from tideline.stream.sections import Catalog
 from tideline.stream.stream import tables_of
-from tideline.texts import told
+from tideline.texts import one_line
 
 _MOST_SECONDS = 4.5
 _SILENT_SECONDS = 600.0
 _silent: dict[str, float] = {}
 """By connection, when it has hung last: a process that lands many streams waits for it once."""
-Wanted = dict[TableRole, tuple[str, str]]
+WantedNames = dict[TableRole, tuple[str, str]]
 
 
 def name_tables(run: RunContext, *verified: TableRole) -> None:
@@ -61,12 +61,12 @@ def _name_tables(
         if table.finding is not None:
             log.warning("%s: %s: %s", stream, table.finding, table.text)
     run.ledger.update(
-        lambda s: s.with_head(replace(s.head, names=remembered(s.head.names, found, wanted)))
+        lambda s: s.with_head(replace(s.head, names=merge_names(s.head.names, found, wanted)))
     )
 
 
 def _looked(
-    connection: str, connect: Callable[[], CatalogPort], stream: str, wanted: Wanted
+    connection: str, connect: Callable[[], CatalogPort], stream: str, wanted: WantedNames
 ) -> tuple[NamedTable, ...]:
     """What became of each name, within some seconds: a client may hang where no limit helps."""
     found: dict[TableRole, NamedTable] = {}
@@ -83,7 +83,7 @@ def _looked(
             for role, (name, uri) in wanted.items():
                 found[role] = _named(catalog, role, name, uri, stream)
         except Exception as error:  # whatever it is: a name never ends a run
-            missed[0] = said_by_client(error, catalog)
+            missed[0] = client_message(error, catalog)
 
     thread = Thread(target=look, daemon=True)
     thread.start()
@@ -94,7 +94,7 @@ def _looked(
 
 
 def _away(
-    wanted: Wanted, found: Mapping[TableRole, NamedTable], text: str
+    wanted: WantedNames, found: Mapping[TableRole, NamedTable], text: str
 ) -> tuple[NamedTable, ...]:
     """What was found, and of the rest that nobody could be asked."""
     rest = (role for role in wanted if role not in found)
@@ -116,9 +116,9 @@ def _named(catalog: CatalogPort, role: TableRole, name: str, uri: str, stream: s
         return _found(role, name, uri, "catalog_missing_schema", text)
     if entry is None:
         return _found(role, name, uri, "catalog_away", f"{name} was created, and cannot be found")
-    if (wrong := judged(name, uri, entry)) is not None:
+    if (wrong := misnamed(name, uri, entry)) is not None:
         return _found(role, name, uri, *wrong)
-    table_id = None if entry.table_id is None else told(entry.table_id, 200)
+    table_id = None if entry.table_id is None else one_line(entry.table_id, 200)
     return NamedTable(role, name, uri, table_id, now())
 
 

@@ -164,7 +164,7 @@ def adopt(run: RunContext, head: Head, observation: Observation) -> Head:
 
 
 def stalled_transactions(run: RunContext, observation: Observation) -> tuple[Notice, ...]:
-    """Open transactions that hold readers of committed records back; their age is a courtesy."""
+    """Open transactions that hold readers of committed records back; their age is best effort."""
     if run.stream.kafka.isolation_level != "read_committed":
         return ()
     stalled = stalled_places(observation)
@@ -177,7 +177,7 @@ def stalled_transactions(run: RunContext, observation: Observation) -> tuple[Not
 def measure_headroom(
     run: RunContext, head: Head, observation: Observation, most: int | None = None
 ) -> tuple[Headroom, ...]:
-    """When retention may reach what is unread; a courtesy, so it never fails a run.
+    """When retention may reach what is unread; best effort, so it never fails a run.
 
     Args:
         head: Where the live lane stands.
@@ -199,7 +199,7 @@ def measure_headroom(
 def measure_late_reads(run: RunContext, head: Head, ranges: Sequence[PlannedRange]) -> Places:
     """What was read so late that compaction may have taken deletes; warns from half the time on.
 
-    Only where a current table is folded; what a topic keeps is a courtesy, and never fails a run.
+    Only where a current table is folded; what a topic keeps is best effort, and never fails a run.
 
     Args:
         head: Where the live lane stands.

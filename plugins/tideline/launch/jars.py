@@ -69,7 +69,7 @@ def digest_of_file(file: Path) -> str:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
-def refuse_strangers(folder: Path, sets: Iterable[str], others: Collection[str] = ()) -> None:
+def refuse_unknown_jars(folder: Path, sets: Iterable[str], others: Collection[str] = ()) -> None:
     """Refuse a folder with a jar that nobody has named.
 
     Args:
@@ -193,7 +193,7 @@ def spark_jars(store: StoreKind | None = None) -> list[Path]:
     folder = Path(configured).absolute() if configured else _spark_folder()
     sets = ("spark", *STORES.values()) if configured else ("spark",)
     committers = [jar.name for jar in folder.glob(f"{PREFIX}*.jar")]  # of other versions, too
-    refuse_strangers(folder, sets, committers)
+    refuse_unknown_jars(folder, sets, committers)
     fetched = verified(folder, "spark")
     ours = our_jar(folder)
     if not ours.exists():
@@ -270,7 +270,7 @@ def _folder(name: str) -> Path:
 
 
 def _jars_of(name: str) -> list[Path]:
-    refuse_strangers(_folder(name), [name])
+    refuse_unknown_jars(_folder(name), [name])
     return verified(_folder(name), name)
 
 
@@ -345,7 +345,7 @@ def _fetch(names: Sequence[str]) -> None:
         ready = Path(draft, "jars")
         retrieve(_pinned_module(names), ready, TYPES, Path(draft), AS_THEY_ARE)
         for name in names:
-            refuse_strangers(ready / name, [name])
+            refuse_unknown_jars(ready / name, [name])
             verified(ready / name, name)
         for name in names:
             shutil.move(ready / name, _folder(name))

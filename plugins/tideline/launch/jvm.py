@@ -268,7 +268,7 @@ class ClassArchive:
         java, *options = self._command
         noted = self._classes.read_text().splitlines()
         known = lzma.decompress(CLASSES.read_bytes()).decode().splitlines()
-        self._classes.write_text("\n".join([*noted, *besides(noted, known), ""]))
+        self._classes.write_text("\n".join([*noted, *classes_not_noted(noted, known), ""]))
         dump = [java, "-Xshare:dump", f"-XX:SharedArchiveFile={draft}", *options, *_QUIET[1:]]
         try:
             run(
@@ -291,7 +291,7 @@ class ClassArchive:
                 draft.unlink(missing_ok=True)
 
 
-def besides(noted: Iterable[str], known: Iterable[str]) -> list[str]:
+def classes_not_noted(noted: Iterable[str], known: Iterable[str]) -> list[str]:
     """The known classes that a JVM has not noted; a line of a JVM's list begins with the name."""
     names = {line.partition(" ")[0] if line[:1] != "@" else line for line in noted}
     return [line for line in known if line not in names]

@@ -33,7 +33,7 @@ from pathlib import Path
 from subprocess import DEVNULL, SubprocessError
 from typing import IO, TYPE_CHECKING, Any
 
-from tideline.children import ROOT, handed_on, run
+from tideline.children import ROOT, child_env, run
 from tideline.errors import ServiceAway
 from tideline.launch import runtime
 from tideline.launch.java import find_java
@@ -320,7 +320,7 @@ def _environment(store: StoreSettings | None) -> dict[str, str]:
     variables["LC_ALL"] = "C.UTF-8"
     if store is not None:
         variables = store.within(variables)
-    return handed_on(variables)
+    return child_env(variables)
 
 
 @contextmanager

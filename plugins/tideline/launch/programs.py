@@ -15,7 +15,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tideline.children import handed_on
+from tideline.children import child_env
 
 LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 """Properties of a driver on this machine: nothing listens beyond 127.0.0.1."""
@@ -105,7 +105,7 @@ def spark_variables(variables: Mapping[str, str]) -> dict[str, str]:
     None of Airflow's, not even where a site names them, or `*`.
     """
     wanted = (*_DECIDE, *_BESIDE, *_of_the_site(variables))
-    return handed_on({name: v for name, v in variables.items() if _is_among(name, wanted)})
+    return child_env({name: v for name, v in variables.items() if _is_among(name, wanted)})
 
 
 def decisive(variables: Mapping[str, str]) -> dict[str, str]:

@@ -46,7 +46,7 @@ from tideline.ledger.delta_files import (
 )
 from tideline.ledger.delta_logs import LedgerLogs, LogFile, View
 from tideline.ledger.ledger_port import HistoryEntry, Snapshot
-from tideline.secrecy import told_without
+from tideline.secrecy import redacted_line
 from tideline.store.probe import refuse_unconditional_puts
 
 log = logging.getLogger("tideline")
@@ -179,7 +179,7 @@ class DeltaLedgerStore:
                 commit_properties=CREATED_ONCE,
             )
         except delta_errors.TableNotFoundError as error:
-            first_line = told_without(str(error).splitlines()[0])
+            first_line = redacted_line(str(error).splitlines()[0])
             raise BadInput(
                 f"ledger {self._uri}: the address cannot be used: {first_line}; correct"
                 " table.uri or ledger_uri, or grant access to it",

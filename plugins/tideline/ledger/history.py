@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from tideline.documents import dump, load
 from tideline.errors import SchemaChanged, StreamBusy
-from tideline.ledger.ledger_port import HistoryEntry, Kept, LedgerStore, Snapshot
+from tideline.ledger.ledger_port import DocKind, HistoryEntry, LedgerStore, Snapshot
 from tideline.model.current import FoldRecord
 from tideline.model.decoding import DecodeRecord, WriterSchema, free_id
 from tideline.model.erasures import Erasure
@@ -37,16 +37,16 @@ def _schema_id(schema: WriterSchema) -> str:
 
 
 ENTRIES = (
-    Kept("run", RunRecord, "once more at every replay", "run id", lambda r: r.run_id),
-    Kept("incident", Incident, "", "incident id", lambda i: i.incident_id),
-    Kept("instant", ResolvedTimestamp, "", "UTC time", lambda i: i.key),
-    Kept("head", Head, "as a closing run left it", "hash"),
-    Kept("rewind", Rewind, "begun and finished", "rewind id", lambda r: r.rewind_id),
-    Kept("decode", DecodeRecord, "once more at every repetition", "run id", _run_of_plan),
-    Kept("fold", FoldRecord, "once more at every repetition", "run id", _run_of_plan),
-    Kept("schema", WriterSchema, "as decoding has used it", "id in registry", _schema_id),
-    Kept("let_go", ExpiredRows, "noted before the rows go", "its id", lambda g: g.let_go_id),
-    Kept("erasure", Erasure, "begun, out of the tables, done", "its id", lambda e: e.erasure_id),
+    DocKind("run", RunRecord, "once more at every replay", "run id", lambda r: r.run_id),
+    DocKind("incident", Incident, "", "incident id", lambda i: i.incident_id),
+    DocKind("instant", ResolvedTimestamp, "", "UTC time", lambda i: i.key),
+    DocKind("head", Head, "as a closing run left it", "hash"),
+    DocKind("rewind", Rewind, "begun and finished", "rewind id", lambda r: r.rewind_id),
+    DocKind("decode", DecodeRecord, "once more at every repetition", "run id", _run_of_plan),
+    DocKind("fold", FoldRecord, "once more at every repetition", "run id", _run_of_plan),
+    DocKind("schema", WriterSchema, "as decoding has used it", "id in registry", _schema_id),
+    DocKind("let_go", ExpiredRows, "noted before the rows go", "its id", lambda g: g.let_go_id),
+    DocKind("erasure", Erasure, "begun, out of the tables, done", "its id", lambda e: e.erasure_id),
 )
 """What the history keeps; entries of a kind are read without touching the others."""
 KINDS = tuple(kept.name for kept in ENTRIES)

@@ -26,7 +26,7 @@ RUN_PREFIX, MARKER = "run:", "mark"
 """Keys of documents."""
 
 
-class Kept(NamedTuple):
+class DocKind(NamedTuple):
     """A document of the state, or a kind of the history's entries.
 
     Args:

@@ -18,8 +18,8 @@ from tideline.ledger.ledger_port import (
     HEAD,
     MARKER,
     RUN_PREFIX,
+    DocKind,
     HistoryEntry,
-    Kept,
     Snapshot,
 )
 from tideline.ledger.state import Control, LedgerState
@@ -33,13 +33,13 @@ from tideline.model.run import RunRecord
 Value = TypeVar("Value")
 
 DOCUMENTS = (
-    Kept(CONTROL, Control, "tokens, leases, open incidents, a rewind under way"),
-    Kept(HEAD, Head, "next offsets and coverage"),
-    Kept(f"{RUN_PREFIX}<run id>", RunRecord, "one per run that is not closed"),
-    Kept(DECODING, Decoding, "where the stream has typed tables"),
-    Kept(FOLDING, Folding, "where the stream has a current table"),
-    Kept(ERASING, Erasing, "what was erased by key, and stays out"),
-    Kept(MARKER, RelocationMarker, "this location does not hold the ledger"),
+    DocKind(CONTROL, Control, "tokens, leases, open incidents, a rewind under way"),
+    DocKind(HEAD, Head, "next offsets and coverage"),
+    DocKind(f"{RUN_PREFIX}<run id>", RunRecord, "one per run that is not closed"),
+    DocKind(DECODING, Decoding, "where the stream has typed tables"),
+    DocKind(FOLDING, Folding, "where the stream has a current table"),
+    DocKind(ERASING, Erasing, "what was erased by key, and stays out"),
+    DocKind(MARKER, RelocationMarker, "this location does not hold the ledger"),
 )
 """The ledger's state: documents by key, each replaced by compare-and-swap."""
 _WHERE_USED: Mapping[str, type[Decoding] | type[Folding] | type[Erasing]] = {

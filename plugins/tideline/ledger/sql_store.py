@@ -50,7 +50,7 @@ from sqlalchemy.pool import NullPool
 
 from tideline.errors import BadInput, CommitConflict, ServiceAway, TidelineError
 from tideline.ledger.ledger_port import HistoryEntry, Snapshot
-from tideline.secrecy import told_without
+from tideline.secrecy import redacted_line
 
 _BUSY_SECONDS = 30
 _LARGEST_STEP = 2**20
@@ -242,7 +242,7 @@ class SqlLedgerStore:
 
     def _explain(self, error: DBAPIError) -> TidelineError:
         password = self._url.password and str(self._url.password)
-        said = told_without(str(error.orig).strip().partition("\n")[0], [password])
+        said = redacted_line(str(error.orig).strip().partition("\n")[0], [password])
         code = getattr(error.orig, "pgcode", None)
         if code in _NO_SUCH_TABLE or any(words in said for words in _NO_SUCH_IN_SQLITE):
             return BadInput(

@@ -377,7 +377,7 @@ class LedgerState:
                 known = Incident(f"incident-{opened}", run_id, now, finding).of(*doubted)
             if unverified and plan is not None:
                 newest = UnverifiedRows(plan.plan_id, plan.run_id, unverified)
-                known = known.of(*known.beside(plan.plan_id), newest)
+                known = known.of(*known.plans_but(plan.plan_id), newest)
             if finding.kind == "unreadable_record" and finding.intervals != known.finding.intervals:
                 known = replace(known, decision=None, asked_in=None)  # about other offsets
             incidents[known.key] = replace(known, finding=finding)
@@ -435,7 +435,7 @@ class LedgerState:
         An incident that has rows of other plans in doubt stays open for those.
         """
         held = self.incidents_of_plan(plan_id)
-        left = {i.incident_id: i.of(*i.beside(plan_id)) for i in held if i.beside(plan_id)}
+        left = {i.incident_id: i.of(*i.plans_but(plan_id)) for i in held if i.plans_but(plan_id)}
         kept = tuple(left.get(i.incident_id, i) for i in self.control.incidents)
         gone = [i.closed(outcome, now) for i in held if i.incident_id not in left]
         return self._control(incidents=kept).with_incidents_closed(gone)

@@ -40,7 +40,7 @@ class TopicList:
     topics: tuple[KnownTopic, ...]
 
 
-def seen_again(
+def update_topics(
     known: TopicList | None, fleet: str, found: Mapping[str, str], now: datetime
 ) -> TopicList:
     """The list after a look at the cluster; no topic ever leaves it.

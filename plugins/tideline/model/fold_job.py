@@ -31,9 +31,9 @@ class FoldJob:
         current_files: Of the current table, in the version that is folded into.
         anew: Buckets that are folded anew; what stands there counts for nothing.
         before: What the ledger knows of each bucket.
-        is_look: Whether nothing is written: what stands there is summed up, and what the plan's
-            changes alone would make.
-        only: Of a look: the buckets that are looked at; none for all.
+        is_recompute: Whether nothing is written: what stands there is summed up, and what the
+            plan's changes alone would make.
+        only: Of a recompute: the buckets that are read; none for all.
     """
 
     typed_uri: str
@@ -44,7 +44,7 @@ class FoldJob:
     every_file: tuple[str, ...] = ()
     anew: tuple[int, ...] = ()
     before: tuple[BucketState, ...] = ()
-    is_look: bool = False
+    is_recompute: bool = False
     only: tuple[int, ...] = ()
 
     def before_in(self, touched: Iterable[int]) -> tuple[BucketState, ...]:

@@ -17,7 +17,7 @@ from tideline.model.offsets import CoordinateRange, Intervals, PlannedRange, Top
 from tideline.model.places import Places
 from tideline.model.verdicts import VERDICTS, FindingClass, valid_choices
 from tideline.model.wording import first_few, how_many
-from tideline.texts import told
+from tideline.texts import one_line
 
 _LONGEST = 4_000
 """Characters of what a finding says."""
@@ -106,7 +106,7 @@ class Finding:
     def __post_init__(self) -> None:
         for name in ("expected", "actual", "detail"):  # a log, a table, a schema may tell it
             if (text := getattr(self, name)) is not None:
-                object.__setattr__(self, name, told(text, _LONGEST))
+                object.__setattr__(self, name, one_line(text, _LONGEST))
 
     def is_found_again(self, later: Finding) -> bool:
         """Whether a later finding takes the place of this one: about other records none does."""
@@ -153,7 +153,7 @@ class Finding:
         return total(self.intervals) if self.intervals else None
 
     @property
-    def is_narrow(self) -> bool:
+    def is_of_one_topic(self) -> bool:
         """Whether it concerns one topic or partition, so that the others may go on."""
         return self.topic is not None
 
@@ -308,7 +308,7 @@ class Incident:
         """The incident, about these of its records only: the others are decoded."""
         return replace(self, finding=replace(self.finding, ranges=ranges))
 
-    def beside(self, plan_id: str) -> tuple[UnverifiedRows, ...]:
+    def plans_but(self, plan_id: str) -> tuple[UnverifiedRows, ...]:
         """The plans with rows in doubt, but for one."""
         return tuple(p for p in self.plans if p.plan_id != plan_id)
 

@@ -58,26 +58,26 @@ class SparkJob:
     secret: str = field(default="", repr=False)
 
 
-def readable_layers(
+def readable_groups(
     ranges: Iterable[CoordinateRange], unreadable: Iterable[CoordinateRange]
 ) -> tuple[tuple[CoordinateRange, ...], ...]:
-    """Ranges without unreadable offsets, in layers with at most one piece per partition.
+    """Ranges without unreadable offsets, in groups with at most one piece per partition.
 
-    Spark's source takes one range per partition, so every layer is read by itself.
+    Spark's source takes one range per partition, so every group is read by itself.
     """
     left_out: dict[TopicPartition, list[OffsetRange]] = {}
     for skipped in unreadable:
         left_out.setdefault(skipped.topic_partition, []).append(skipped.offsets)
-    layers: list[list[CoordinateRange]] = []
+    groups: list[list[CoordinateRange]] = []
     depths: dict[TopicPartition, int] = {}
     for wanted in ranges:
         for piece in subtract([wanted.offsets], left_out.get(wanted.topic_partition, ())):
             depth = depths.get(wanted.topic_partition, 0)
             depths[wanted.topic_partition] = depth + 1
-            if depth == len(layers):
-                layers.append([])
-            layers[depth].append(wanted.at(piece))
-    return tuple(map(tuple, layers))
+            if depth == len(groups):
+                groups.append([])
+            groups[depth].append(wanted.at(piece))
+    return tuple(map(tuple, groups))
 
 
 @dataclass(frozen=True, slots=True)

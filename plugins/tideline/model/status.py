@@ -221,7 +221,7 @@ class LogBands:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class PartitionStatus:
     """Where one partition stands: cheap, so that ten thousand can be sorted by it.
 
     Args:

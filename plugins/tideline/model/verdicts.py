@@ -35,12 +35,12 @@ class Verdict:
     """The texts and decisions of one class.
 
     Args:
-        told_by: The evidence for it.
+        evidence: What has shown it.
         choices: Valid decisions besides `fail`, and what each does.
     """
 
     cause: str
-    told_by: str
+    evidence: str
     next_step: str
     choices: Mapping[str, str]
 
@@ -52,14 +52,14 @@ _GAP_CHOICES = {
 VERDICTS: dict[FindingClass, Verdict] = {
     "transient": Verdict(
         cause="the cluster gives no consistent answer",
-        told_by="an error that Kafka's protocol calls retriable, a leader epoch below the known"
+        evidence="an error that Kafka's protocol calls retriable, a leader epoch below the known"
         " one, or observations that differ from each other",
         next_step="no position has moved; run again when the brokers are stable",
         choices={},
     ),
     "retention_loss": Verdict(
         cause="records were deleted before they were read",
-        told_by="the log start is past the position; the topic id is the same, and the known"
+        evidence="the log start is past the position; the topic id is the same, and the known"
         " leader epoch still reaches its end",
         next_step="raise the retention or run more often, then decide",
         choices={
@@ -68,7 +68,7 @@ VERDICTS: dict[FindingClass, Verdict] = {
     ),
     "truncation": Verdict(
         cause="the log was truncated; its old offsets may hold other records now",
-        told_by="the known leader epoch ends below the position or below the high watermark"
+        evidence="the known leader epoch ends below the position or below the high watermark"
         " observed with that epoch, or the leader does not know the epoch",
         next_step="look for unclean leader elections and replaced disks, then decide",
         choices={
@@ -79,7 +79,7 @@ VERDICTS: dict[FindingClass, Verdict] = {
     ),
     "topic_recreated": Verdict(
         cause="the topic was deleted and re-created",
-        told_by="the topic of that name has another topic id",
+        evidence="the topic of that name has another topic id",
         next_step="find out who re-created it, then decide; the rows of the old topic stay",
         choices={
             "accept_loss": "read the new topic from its log start; the old rows stay, and unread"
@@ -89,19 +89,19 @@ VERDICTS: dict[FindingClass, Verdict] = {
     ),
     "topic_missing": Verdict(
         cause="the topic no longer exists",
-        told_by="repeated observations show no topic of that name",
+        evidence="repeated observations show no topic of that name",
         next_step="if the deletion was intended, retire the topic; its unread records are lost",
         choices={"retire": "stop following this topic; its rows stay"},
     ),
     "partition_missing": Verdict(
         cause="the partition no longer exists",
-        told_by="repeated observations show the same topic id without this partition",
+        evidence="repeated observations show the same topic id without this partition",
         next_step="find out who removed it; if that was intended, retire the partition",
         choices={"retire": "stop following this partition; its rows stay"},
     ),
     "cluster_changed": Verdict(
         cause="the brokers belong to another cluster",
-        told_by="the cluster id differs from the known one",
+        evidence="the cluster id differs from the known one",
         next_step="correct the connection; if the stream has moved to that cluster, decide",
         choices={
             "restart": "read the new cluster's topics from their log starts; the old rows stay"
@@ -109,14 +109,14 @@ VERDICTS: dict[FindingClass, Verdict] = {
     ),
     "log_hole": Verdict(
         cause="offsets inside the range have neither a record nor a marker in the log",
-        told_by="the committed rows were counted, and the log was read where rows are missing",
+        evidence="the committed rows were counted, and the log was read where rows are missing",
         next_step="the log was compacted or has lost a segment: for a compacted topic set gaps:"
         " compacted, otherwise check the broker's disks; then decide",
         choices=_GAP_CHOICES,
     ),
     "unexplained_gap": Verdict(
         cause="offsets inside the range have no row, and no evidence explains it",
-        told_by="the committed rows were counted, and where rows are missing the log holds records"
+        evidence="the committed rows were counted, and where rows are missing the log holds records"
         " or can no longer be read",
         next_step="clear ingest_ranges (or run the same run id again) to read the range again;"
         " if rows are still missing, decide",
@@ -124,7 +124,7 @@ VERDICTS: dict[FindingClass, Verdict] = {
     ),
     "unreadable_record": Verdict(
         cause="Spark cannot read some records, however often it tries",
-        told_by="the ranges were read in halves until single offsets were left; each of them"
+        evidence="the ranges were read in halves until single offsets were left; each of them"
         " failed twice with an error that a record's content causes, such as a timestamp in"
         " nanoseconds or a damaged batch. A run names at most 1,000 offsets",
         next_step="look at the offsets with another reader, repair the producer or the broker's"
@@ -137,7 +137,7 @@ VERDICTS: dict[FindingClass, Verdict] = {
     ),
     "table_changed": Verdict(
         cause="the table was changed by something other than this ledger's runs",
-        told_by="the table's id and properties, and the metadata of every commit since the last"
+        evidence="the table's id and properties, and the metadata of every commit since the last"
         " known one",
         next_step="if the change was intended, approve it: rows that no run had verified yet are"
         " landed again, so rows that somebody erased have to be erased again; otherwise restore the"
@@ -149,7 +149,7 @@ VERDICTS: dict[FindingClass, Verdict] = {
     ),
     "unknown": Verdict(
         cause="the cluster refused to answer; that proves no loss, and trying again does not help",
-        told_by="an error that is not transient, such as missing rights; it does not prove that a"
+        evidence="an error that is not transient, such as missing rights; it does not prove that a"
         " topic was deleted",
         next_step="read the error and restore the rights; then the next run continues by itself, or"
         " asks about unverified rows: approve, and the rows that verify stay",
@@ -160,7 +160,7 @@ VERDICTS: dict[FindingClass, Verdict] = {
     ),
     "quarantine_share": Verdict(
         cause="more records than the stream allows cannot be decoded; landing continues",
-        told_by="the records at the plan's coordinates were decoded, and their errors counted;"
+        evidence="the records at the plan's coordinates were decoded, and their errors counted;"
         " nothing was committed",
         next_step="look at the error classes; correct a mistake in a schema or in the stream file"
         " first, then decide",
@@ -172,7 +172,7 @@ VERDICTS: dict[FindingClass, Verdict] = {
     ),
     "schema_changed": Verdict(
         cause="a schema does not fit the typed table; landing continues",
-        told_by="the schema of newer records was compared with the table's columns",
+        evidence="the schema of newer records was compared with the table's columns",
         next_step="register a schema that fits or change `on_schema`, then decide",
         choices={
             "quarantine": "records with that schema go into quarantine; a redrive decodes them"
@@ -182,7 +182,7 @@ VERDICTS: dict[FindingClass, Verdict] = {
     ),
     "expectation_failed": Verdict(
         cause="rows fail an expectation that halts; landing continues",
-        told_by="the rows were checked against the conditions under `decode.expect`, and counted;"
+        evidence="the rows were checked against the conditions under `decode.expect`, and counted;"
         " nothing was committed",
         next_step="look at the records with `tideline explain`; correct the source, or the rule in"
         " the stream file, then decide",
@@ -196,7 +196,7 @@ VERDICTS: dict[FindingClass, Verdict] = {
     "key_moved": Verdict(
         cause="changes of one key are in several partitions, so their offsets have no order;"
         " landing and decoding continue",
-        told_by="the partition of each key's last change was compared with that of the key's row",
+        evidence="the partition of each key's last change was compared with that of the key's row",
         next_step="find out why the key moved: partitions were added, the key's schema has another"
         " id, another client writes; then decide",
         choices={
@@ -207,7 +207,7 @@ VERDICTS: dict[FindingClass, Verdict] = {
     ),
     "current_changed": Verdict(
         cause="the current table has changed since the last fold; landing and decoding continue",
-        told_by="the rows of the buckets that a fold touches were summed up and compared with the"
+        evidence="the rows of the buckets that a fold touches were summed up and compared with the"
         " ledger, before anything was written",
         next_step="find out who has written to the table; restore it and run again, or decide; or"
         " rebuild it: tideline fold FILE --anew",

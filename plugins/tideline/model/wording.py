@@ -71,7 +71,7 @@ def did_you_mean(value: str, known: Iterable[str]) -> str:
     return f", did you mean {' or '.join(near)}?" if near else ";"
 
 
-def said_by_system(error: OSError | ValueError) -> str:
+def system_message(error: OSError | ValueError) -> str:
     """Why a file cannot be read or written, without Python's names and numbers."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()

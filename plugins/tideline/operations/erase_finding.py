@@ -44,7 +44,7 @@ from tideline.model.offsets import (
 )
 from tideline.model.places import NOWHERE, Places
 from tideline.model.plan import places_of
-from tideline.model.wording import did_you_mean, first_few, how_many, key_shown, said_by_system
+from tideline.model.wording import did_you_mean, first_few, how_many, key_shown, system_message
 from tideline.operations.erase_history import (
     COORDINATES,
     Histories,
@@ -225,7 +225,7 @@ def read_keys(path: Path) -> tuple[Key, ...]:
     except UnicodeDecodeError:
         raise BadInput(f"{what}: cannot be read: it is no UTF-8") from None
     except (OSError, ValueError) as error:
-        raise BadInput(f"{what}: cannot be read: {said_by_system(error)}") from error
+        raise BadInput(f"{what}: cannot be read: {system_message(error)}") from error
     try:
         columns, *lines = [line for line in reader if line] or [[]]
     except csv.Error:
@@ -586,7 +586,7 @@ def in_table(
 
 
 def still_in_kafka(run: RunContext, ranges: Sequence[CoordinateRange]) -> tuple[StillInKafka, ...]:
-    """What Kafka still serves of erased records; a courtesy, which never fails an erasure."""
+    """What Kafka still serves of erased records; best effort, which never fails an erasure."""
     topics = {r.topic for r in ranges}
     try:
         seen = run.kafka.observe(topics, {})

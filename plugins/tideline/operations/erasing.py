@@ -31,7 +31,7 @@ from tideline.errors import (
     VerificationFailed,
 )
 from tideline.failpoints import reach
-from tideline.folding.current_tables import note_standing, taken_by_others, told_by_last_fold
+from tideline.folding.current_tables import last_sealed_fold, note_newest_commit, taken_by_others
 from tideline.landing.attempts import Attempt, begin_attempt
 from tideline.landing.context import RunContext, log, now
 from tideline.landing.table_commit import commit_checked, remove
@@ -585,8 +585,8 @@ def _finish(run: RunContext, there: Former, erasure: Erasure) -> Erasure:
             hours = 0 if erasure.is_now else max(0, _kept_hours(run, table) - 1)
             vacuumed = upkeep.vacuum(hours, at_once=erasure.is_now)
             if table.uri == known:
-                upkeep.fence(told_by_last_fold(run))
-                note_standing(run)  # the log tells nothing any more of what came before
+                upkeep.fence(last_sealed_fold(run))
+                note_newest_commit(run)  # the log tells nothing any more of what came before
             cut = 0 if role == "raw" else table.cut_log()
             erasure = _with(erasure, table, vacuumed=vacuumed, cut=cut)
             reach("erase:vacuumed")

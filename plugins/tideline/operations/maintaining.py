@@ -35,7 +35,7 @@ from tideline.model.maintenance import (
 )
 from tideline.model.wording import first_few
 from tideline.rules.foreign_changes import table_findings
-from tideline.rules.upkeep import Group, hulls, plan_merges, plans_before, rounds
+from tideline.rules.upkeep import Group, bounding_ranges, plan_merges, plans_before, rounds
 from tideline.table.schema import COMPACTION_ID, TableChange, fence_id, removal_id
 from tideline.table.table_port import MaintainedTablePort
 
@@ -88,7 +88,9 @@ def remove_expired(run: RunContext, table: MaintainedTablePort) -> RowCount:
     run.ledger.update(lambda state: state.noting(gone))
     reach("maintain:let_go_noted")
     # Few ranges: a commit names them all, and rows that go have rarely others between them.
-    change = attempt.change(removal_id(_NAME), found.ranges(hulls(found.chosen, found.others)))
+    change = attempt.change(
+        removal_id(_NAME), found.ranges(bounding_ranges(found.chosen, found.others))
+    )
     before = table.size()
     assert before is not None
     commit_checked(table, change, after_version=before.version)
@@ -242,8 +244,8 @@ class Upkeep:
         """
 
         def check(version: int) -> TableChange:
-            standing = {file.path for file in self._table.files(version)}
-            gone = [path for merge in change.merges for path in merge.old if path not in standing]
+            active = {file.path for file in self._table.files(version)}
+            gone = [path for merge in change.merges for path in merge.old if path not in active]
             if gone:
                 raise CommitConflict(
                     f"table {self._table.uri}: another program has removed, rewritten or compacted"

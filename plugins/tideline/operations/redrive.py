@@ -9,8 +9,8 @@ from functools import partial
 from itertools import chain
 from typing import get_args
 
-from tideline.decoding.decode_execution import TypedAttempt, commit, decode, refuse_burying
-from tideline.decoding.decode_rules import decoded_still, in_portions, of_decision, still_landed
+from tideline.decoding.decode_execution import TypedAttempt, commit, decode, halt_on_bad_rows
+from tideline.decoding.decode_rules import in_portions, split_decided, still_decoded, still_landed
 from tideline.decoding.decode_steps import CATCH_UP, finish_open, new_plan
 from tideline.decoding.typed_tables import check_tables, raw_table
 from tideline.decoding.verifying import close_decoding
@@ -110,7 +110,7 @@ def decode_again(run: RunContext, since: datetime | None = None) -> DecodedAgain
         check_tables(run)
         finish_open(run)
         state = run.ledger.read()
-        ranges = decoded_still(state.head, state.decoding)
+        ranges = still_decoded(state.head, state.decoding)
         if since is not None and ranges:
             ranges = _since(run, ranges, since)
         for attempt, result in _decoded(run, ranges, AGAIN):
@@ -124,7 +124,7 @@ def decode_again(run: RunContext, since: datetime | None = None) -> DecodedAgain
                 attempt.discard(run)
                 run.ledger.update(partial(_resumed, attempt.plan))
                 continue
-            refuse_burying(run, attempt, result)
+            halt_on_bad_rows(run, attempt, result)
             record = close_decoding(run, commit(run, attempt, result))
             done = replace(done, records=(*done.records, record))
     return done
@@ -159,7 +159,7 @@ def _decoded(
 ) -> Iterator[tuple[TypedAttempt, DecodeResult]]:
     """Pass by pass, each by a plan that is not frozen yet; the caller commits or discards it."""
     most = CATCH_UP * run.stream.limits.max_records_per_run
-    parts = of_decision(ranges, run.ledger.read().decoding)
+    parts = split_decided(ranges, run.ledger.read().decoding)
     portions = chain.from_iterable(in_portions(part, most, _MOST_RANGES) for part in parts)
     for number, portion in enumerate(portions):
         plan = new_plan(run, run.ledger.read(), portion, redrives=redrives)

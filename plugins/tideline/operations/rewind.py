@@ -53,10 +53,10 @@ def with_losses(
     """
     rows, lost = 0, []
     for cluster_id, group in ranges.items():
-        for layer in observable_groups(group):
-            landed = run.table.landed(layer, version)
+        for some in observable_groups(group):
+            landed = run.table.landed(some, version)
             rows += sum(part.rows for part in landed.values())
-            there = ClusterRanges(cluster_id, tuple(r for r in layer if r.identity in landed))
+            there = ClusterRanges(cluster_id, tuple(r for r in some if r.identity in landed))
             for obstacle in _obstacles(run, there) if there.ranges else ():
                 counts = run.table.landed(obstacle.lost, version)
                 lost += [

@@ -9,9 +9,9 @@ from functools import cached_property
 from tideline.ledger.state import LedgerState
 from tideline.model.head import Head, Headroom
 from tideline.model.observation import Observation
-from tideline.model.status import Standing, StreamStatus
+from tideline.model.status import PartitionStatus, StreamStatus
+from tideline.rules.partition_status import partition_statuses
 from tideline.rules.positions import mark_followed
-from tideline.rules.standing import standings
 from tideline.rules.stream_state import doubt, summarize
 from tideline.stream.landing import Kafka
 from tideline.stream.stream import Stream
@@ -60,10 +60,10 @@ class StreamFacts:
         return self.head.headroom or self._estimated
 
     @cached_property
-    def standings(self) -> tuple[Standing, ...]:
+    def partitions(self) -> tuple[PartitionStatus, ...]:
         """Where each partition stands, by topic and number."""
         level = self.stream.kafka.isolation_level
-        return standings(self.head, self.observed, level, self._estimated)
+        return partition_statuses(self.head, self.observed, level, self._estimated)
 
     @cached_property
     def doubt(self) -> str | None:
@@ -73,7 +73,7 @@ class StreamFacts:
         return doubt(
             self.stream.kafka.topics,
             self.head,
-            self.standings,
+            self.partitions,
             self.observed,
             is_newer=self._is_newer,
             incidents=self.state.open_incidents,
@@ -87,7 +87,7 @@ class StreamFacts:
             self.state.decoding,
             self.state.folding,
             self.state.open_incidents,
-            self.standings,
+            self.partitions,
             self.doubt,
             now,
             self.state.erasing,

@@ -27,7 +27,7 @@ from tideline.model.offsets import (
 from tideline.model.places import Places
 from tideline.model.request import RequestedRange
 from tideline.model.run import RunRecord
-from tideline.model.status import Band, BandKind, LogBands, Standing
+from tideline.model.status import Band, BandKind, LogBands, PartitionStatus
 from tideline.operations.stream_facts import StreamFacts
 from tideline.stream.files import StreamFile
 from tideline.stream.stream import Stream
@@ -84,7 +84,7 @@ class StreamView:
 class PageFacts(StreamFacts):
     """A stream's facts, with what only the page shows."""
 
-    def stand_on(self, stream: Stream, state: LedgerState, observed: Observation | None) -> bool:
+    def is_made_of(self, stream: Stream, state: LedgerState, observed: Observation | None) -> bool:
         """Whether they are made of these very objects."""
         return self.stream is stream and self.state is state and self.observed is observed
 
@@ -96,18 +96,18 @@ class PageFacts(StreamFacts):
     @cached_property
     def not_landed(self) -> tuple[RequestedRange, ...]:
         """Readable offsets below the next ones that nobody has landed, one range a partition."""
-        return tuple(islice(filter(None, map(self._first_gap, self.standings)), _RANGES))
+        return tuple(islice(filter(None, map(self._first_gap, self.partitions)), _RANGES))
 
-    def _first_gap(self, standing: Standing) -> RequestedRange | None:
-        start = standing.log_start_offset
-        if start is None or standing.topic is None:
+    def _first_gap(self, status: PartitionStatus) -> RequestedRange | None:
+        start = status.log_start_offset
+        if start is None or status.topic is None:
             return None
-        for log in self.painter.paint(standing):
+        for log in self.painter.paint(status):
             for band in log.bands if log.is_current else ():
                 offsets = band.offsets
                 if band.kind == "gap" and offsets.end_offset > start:
                     first = max(start, offsets.start_offset)
-                    place = (standing.topic, standing.partition)
+                    place = (status.topic, status.partition)
                     return RequestedRange(*place, first, offsets.end_offset)
         return None
 
@@ -126,12 +126,12 @@ class Painter:
         self._open = Places.of(*(plan.ranges for plan in plans))
         self._at_stake = _at_stake(head, open_incidents)
 
-    def paint(self, standing: Standing) -> tuple[LogBands, ...]:
+    def paint(self, status: PartitionStatus) -> tuple[LogBands, ...]:
         """The logs of a partition, the current one last, each with its bands by offset."""
-        return tuple(self._log(identity, standing) for identity in standing.identities)
+        return tuple(self._log(identity, status) for identity in status.identities)
 
-    def _log(self, identity: PartitionIdentity, standing: Standing) -> LogBands:
-        position, end = standing.position, standing.end_offset
+    def _log(self, identity: PartitionIdentity, status: PartitionStatus) -> LogBands:
+        position, end = status.position, status.end_offset
         is_current = position is not None and position.identity == identity
         covered = self._head.coverage[identity]
         by_backfill = intersect(covered, self._head.backfilled[identity])

@@ -21,7 +21,7 @@ from tideline.ledger.state import LedgerState
 from tideline.model.head import Headroom
 from tideline.model.incident import Incident
 from tideline.model.run import RunRecord
-from tideline.model.status import LogBands, Standing
+from tideline.model.status import LogBands, PartitionStatus
 from tideline.model.verdicts import VERDICTS
 from tideline.page import docs
 from tideline.page.bands import PageFacts, StreamView, lag_spread
@@ -106,7 +106,7 @@ def build_partitions(
     facts = view.facts
     if facts is None:
         return page.PartitionPage(partitions=(), total=0, skew=None, refreshing=view.is_pending)
-    chosen = [s for s in facts.standings if topic is None or s.topic == topic]
+    chosen = [s for s in facts.partitions if topic is None or s.topic == topic]
     spread = lag_spread(s.lag for s in chosen)
     chosen = _sorted(chosen, sort)
     # Bands are painted for what is shown alone: a stream may have thousands of partitions.
@@ -120,7 +120,7 @@ def build_partitions(
     )
 
 
-def _sorted(chosen: Sequence[Standing], sort: str) -> list[Standing]:
+def _sorted(chosen: Sequence[PartitionStatus], sort: str) -> list[PartitionStatus]:
     if sort == "lag":
         return sorted(chosen, key=lambda s: -(s.lag or 0))
     if sort == "headroom":
@@ -128,18 +128,18 @@ def _sorted(chosen: Sequence[Standing], sort: str) -> list[Standing]:
     return list(chosen)
 
 
-def _expires(standing: Standing) -> float:
-    left = standing.seconds_left(datetime.now(UTC))
+def _expires(status: PartitionStatus) -> float:
+    left = status.seconds_left(datetime.now(UTC))
     return _NO_HEADROOM if left is None else left
 
 
-def _partition(standing: Standing, logs: Iterable[LogBands]) -> page.PagePartition:
-    now, known = datetime.now(UTC), standing.headroom
-    if known is None and standing.is_expired and standing.topic is not None:
-        known = Headroom(standing.topic, standing.partition, standing.next_offset or 0, None, None)
-    left = standing.seconds_left(now)
+def _partition(status: PartitionStatus, logs: Iterable[LogBands]) -> page.PagePartition:
+    now, known = datetime.now(UTC), status.headroom
+    if known is None and status.is_expired and status.topic is not None:
+        known = Headroom(status.topic, status.partition, status.next_offset or 0, None, None)
+    left = status.seconds_left(now)
     return page.PagePartition.of(
-        standing,
+        status,
         headroom=None if known is None else parts.Headroom.of(known, seconds_left=left),
         logs=[_log(log) for log in logs],
     )
@@ -201,7 +201,7 @@ def _holding(stream: Stream, record: RunRecord, state: LedgerState) -> Iterable[
         for i in state.live_incidents()
         if record.run_id in (i.run_id, i.asked_in)
         or stream.on_incident == "halt"
-        or not i.finding.is_narrow
+        or not i.finding.is_of_one_topic
     ]
 
 

@@ -124,7 +124,7 @@ async def pace(request: Request, stream: StreamName) -> page.Pace:
         return list(islice(ledger.recent_runs(), MOST_RUNS))
 
     records = await _from_history(request, stream, newest, "pace", None)
-    spread = None if facts is None else lag_spread(s.lag for s in facts.standings)
+    spread = None if facts is None else lag_spread(s.lag for s in facts.partitions)
     return build_pace(records, None if spread is None else spread[0], datetime.now(UTC))
 
 

@@ -88,8 +88,8 @@ class Sources:
         self._lock = threading.Lock()
         self._pool = Workers("tideline-ledgers", _AT_ONCE, _TURN_SECONDS, _MOST_WAITING)
         clusters = Workers("tideline-brokers", _AT_ONCE, _TURN_SECONDS, _MOST_WAITING)
-        self._ledgers = Lookout(self._read_ledger, self._pool, _LEDGER_EVERY)
-        self._brokers = Lookout(self._observe, clusters, _BROKERS_EVERY)
+        self._ledgers = Poller(self._read_ledger, self._pool, _LEDGER_EVERY)
+        self._brokers = Poller(self._observe, clusters, _BROKERS_EVERY)
 
     def names(self) -> set[str]:
         """Names of all streams whose files are accepted."""
@@ -166,7 +166,7 @@ class Sources:
             return None
         made_of = (stream, ledger.value, brokers.value)
         known = self._facts.get(stream.stream)
-        if known is None or not known.stand_on(*made_of):
+        if known is None or not known.is_made_of(*made_of):
             look = self._looks.get(stream.kafka.connection, _NOT_YET)
             is_newer = look.states.get(stream.stream) is ledger.value
             is_newer = is_newer and look.found is brokers.value
@@ -226,7 +226,7 @@ class Sources:
     ) -> dict[str, tuple[Headroom, ...]]:
         """Headroom by stream where no run has measured it: of a paused one, nobody else does.
 
-        When a record was written is asked once; like a run's, it is a courtesy.
+        When a record was written is asked once; like a run's, it is best effort.
         """
         unread = {
             name: unread_places(state.head.positions, found, MOST_MEASURED)
@@ -272,7 +272,7 @@ class _StreamFiles(StreamsFolder):
             ) from None
 
 
-class Lookout(Generic[Key, Value]):
+class Poller(Generic[Key, Value]):
     """Asks a kind of service by key.
 
     Args:
@@ -301,7 +301,7 @@ class Lookout(Generic[Key, Value]):
     def look(self, key: Key, every_seconds: float | None = None) -> Seen[Value]:
         """What is known now; asks in the background where that is too old. It never waits.
 
-        `every_seconds` is how old an answer may be, if that is more than the lookout's own.
+        `every_seconds` is how old an answer may be, if that is more than the poller's own.
         """
         wait = max(self._every, every_seconds or 0)
         with self._lock:

@@ -34,7 +34,7 @@ from tideline.model.plan import BatchPlan, ClusterRanges
 from tideline.model.run import RunRecord
 from tideline.model.verdicts import VERIFIED_FIRST
 from tideline.model.wording import first_few
-from tideline.pipeline.taking_over import what_the_table_tells
+from tideline.pipeline.taking_over import recover_from_table
 from tideline.rules.advance import advance_head
 from tideline.rules.audit import audit
 from tideline.rules.foreign_changes import OLDER_LEDGER
@@ -77,7 +77,7 @@ def rows_removed_by_others(run: RunContext, head: Head, version: int | None) -> 
     return Places.of_pieces(missing) & head.coverage
 
 
-def above_the_table(
+def skip_landed_generations(
     run: RunContext, head: Head, observation: Observation, finding: Finding
 ) -> Head:
     """The head that gives no generation whose rows the table holds: an older ledger forgot them.
@@ -115,7 +115,7 @@ def accept_gaps(run: RunContext, incidents: tuple[Incident, ...]) -> LedgerState
     def accept(state: LedgerState) -> LedgerState:
         head, closed = state.decided_alike(incidents).head, []
         for incident in incidents:
-            effect = accept_gap(head, counted_again(run, incident))
+            effect = accept_gap(head, recount_gap(run, incident))
             head = effect.head
             closed.append(incident.closed(effect.outcome, now()))
         return _resolved(state, run.run_id, closed).with_head(head)
@@ -127,7 +127,7 @@ def accept_gaps(run: RunContext, incidents: tuple[Incident, ...]) -> LedgerState
     return state
 
 
-def counted_again(run: RunContext, incident: Incident) -> Incident:
+def recount_gap(run: RunContext, incident: Incident) -> Incident:
     """A gap's incident as it is when its decision is carried out: a backfill may have landed rows.
 
     Args:
@@ -139,7 +139,7 @@ def counted_again(run: RunContext, incident: Incident) -> Incident:
     return still_missing(incident, run.table.landed(incident.unverified, version))
 
 
-def standing_table_incidents(
+def update_table_incidents(
     run: RunContext, state: LedgerState, plan: BatchPlan | None = None
 ) -> tuple[LedgerState, tuple[Incident, ...]]:
     """Open incidents about the table as it is now; closed where it is as it should be again.
@@ -151,8 +151,8 @@ def standing_table_incidents(
     if not known:
         return state, ()
     if findings := foreign_changes(run, state, plan)[1]:
-        standing = open_incidents(run, state, findings)  # another change is another incident
-        return run.ledger.read(), standing
+        still_open = open_incidents(run, state, findings)  # another change is another incident
+        return run.ledger.read(), still_open
     gone = tuple(i.closed(f"no longer found by run {run.run_id}", now()) for i in known)
     return run.ledger.update(lambda latest: latest.with_incidents_closed(gone)), ()
 
@@ -165,8 +165,8 @@ def take_decided_table(
     The table is held against what was approved once more: if it has changed since, nothing is
     carried out, and the next check opens an incident about that (R9).
     """
-    state, standing = standing_table_incidents(run, state, plan)
-    for incident in triage_incidents(run, standing).decided:
+    state, still_open = update_table_incidents(run, state, plan)
+    for incident in triage_incidents(run, still_open).decided:
         table, findings = foreign_changes(run, state, plan)
         if incident.finding.shown not in {f.shown for f in findings}:
             continue
@@ -195,8 +195,8 @@ def take_over(
         VerificationFailed: A data file cannot be read.
     """
     removed = rows_removed_by_others(run, state.head, table.version)
-    told = what_the_table_tells(run, state, incident, table, removed)
-    closed = incident.closed(f"took over the table's commits; {told}", now())
+    found = recover_from_table(run, state, incident, table, removed)
+    closed = incident.closed(f"took over the table's commits; {found}", now())
 
     def swap(latest: LedgerState) -> LedgerState:
         if latest.head != state.head:
@@ -204,10 +204,10 @@ def take_over(
         after = _resolved(latest.decided_alike([incident]), run.run_id, [closed])
         planned = (r for r in after.runs.values() if r.status == "proposed")
         # what was proposed before goes by what was known before
-        for record in (*(replace(r, proposal=None) for r in planned), *told.records):
+        for record in (*(replace(r, proposal=None) for r in planned), *found.records):
             after = after.with_run(record)
-        after = after.with_undecoded(told.written).with_erasures_told(told.erased)
-        return after.with_head(told.head).without_verifications().with_next_token(table.token or 0)
+        after = after.with_undecoded(found.written).with_erasures_told(found.erased)
+        return after.with_head(found.head).without_verifications().with_next_token(table.token or 0)
 
     taken = run.ledger.update(swap)
     reach("resolve:took_over")

@@ -18,7 +18,7 @@ from tideline.model.observation import Observation
 from tideline.model.plan import BatchPlan, BatchProposal, freeze
 from tideline.model.run import RunRecord
 from tideline.model.wording import duration_text
-from tideline.rules.advance import MOST_MEASURED, scarce
+from tideline.rules.advance import MOST_MEASURED, low_headroom
 from tideline.rules.backfill import is_about
 from tideline.rules.incidents import blocked_by
 from tideline.rules.planning import move_over_coverage, plan_live
@@ -214,7 +214,7 @@ def keep_headroom(run: RunContext, head: Head, proposal: BatchProposal) -> None:
 def _warned_headroom(run: RunContext, head: Head, proposal: BatchProposal) -> tuple[Headroom, ...]:
     """Retention headroom as it is now; warns where it is scarce."""
     measured = measure_headroom(run, head, proposal.observation, MOST_MEASURED)
-    for item in scarce(measured, run.stream.headroom_warning_seconds, now()):
+    for item in low_headroom(measured, run.stream.headroom_warning_seconds, now()):
         log.warning(
             "%s (retention.ms is %s); raise it or run more often",
             reaches_text(item.topic, item.partition, item.next_offset, item.seconds_left(now())),

@@ -73,7 +73,7 @@ def ingest_ranges(run: RunContext) -> TableCommit | None:
         try:
             return _ingest(run, met, in_one_task=in_one_task)
         except UnreadableRecords as error:
-            if lost := meet_unreadable(run, error):
+            if lost := halt_on_unreadable(run, error):
                 accept_gaps(run, lost)
             met += [item.range for item in error.unreadable]
         except ServiceAway as error:
@@ -203,7 +203,7 @@ def _check_target(run: RunContext, state: LedgerState, plan: BatchPlan) -> Table
     return table
 
 
-def meet_unreadable(run: RunContext, error: UnreadableRecords) -> tuple[Incident, ...]:
+def halt_on_unreadable(run: RunContext, error: UnreadableRecords) -> tuple[Incident, ...]:
     """Open incidents about records that Spark cannot read and that have no row, and halt.
 
     Args:

@@ -23,14 +23,14 @@ from tideline.model.places import NOWHERE
 from tideline.model.run import RunRecord
 from tideline.model.verdicts import GAP_CLASSES, VERIFIED_FIRST
 from tideline.pipeline.decisions import (
-    above_the_table,
     accept_gaps,
-    counted_again,
     decide_unverified_rows,
+    recount_gap,
     rows_removed_by_others,
-    standing_table_incidents,
+    skip_landed_generations,
     take_decided_table,
     take_over,
+    update_table_incidents,
 )
 from tideline.pipeline.freezing import freeze_live
 from tideline.pipeline.proposing import findings_of, stable_proposal
@@ -209,8 +209,8 @@ def _execute_all(
             removed = NOWHERE
             if incident.finding.kind == "table_changed":
                 removed = rows_removed_by_others(run, state.head, observation.table.version)
-            head = above_the_table(run, head, observation, incident.finding)
-            counted = counted_again(run, incident) if is_gap else incident
+            head = skip_landed_generations(run, head, observation, incident.finding)
+            counted = recount_gap(run, incident) if is_gap else incident
             effect = apply_decision(head, counted, observation, removed)
             head, outcome = effect.head, effect.outcome
         for rows_of in incident.plans:
@@ -250,7 +250,7 @@ def ask(run: RunContext) -> tuple[Incident, ...]:
     if record is None or (record.is_to_replan and record.lane == "live"):
         state, record = replan(run, state, record)
     if record.status == "planned" and record.plan is not None:
-        state, of_table = standing_table_incidents(run, state, record.plan)
+        state, of_table = update_table_incidents(run, state, record.plan)
         incidents = (*of_table, *state.incidents_of_plan(record.plan.plan_id))
     elif record.status == "proposed":
         state, _, findings = stable_proposal(run, state, record)

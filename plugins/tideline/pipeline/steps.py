@@ -40,7 +40,7 @@ from tideline.pipeline.decisions import accept_gaps
 from tideline.pipeline.freezing import freeze_backfill, freeze_live, keep_headroom
 from tideline.pipeline.proposing import stable_proposal
 from tideline.pipeline.recovery import replan
-from tideline.rules.advance import noted
+from tideline.rules.advance import add_commit
 
 
 def plan_offset_ranges(run: RunContext) -> RunRecord:
@@ -216,7 +216,7 @@ def _keep(
                 learned = replace(learned, table_commit=commit, verified=verified)
             if learned != record:
                 state = state.with_run(replace(learned, updated_at=now()))
-        return state if commit is None else state.with_head(noted(state.head, plan, commit))
+        return state if commit is None else state.with_head(add_commit(state.head, plan, commit))
 
     reach("verify:keeping")
     run.ledger.update(keep)

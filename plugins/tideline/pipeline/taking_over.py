@@ -45,7 +45,7 @@ _LOOKS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class RecoveredCommits:
     """What a table has told about commits that the ledger forgot.
 
     Args:
@@ -71,13 +71,13 @@ class Told:
         ) + (f"; erased by key, and known again: {by_key}" if by_key else "")
 
 
-def what_the_table_tells(
+def recover_from_table(
     run: RunContext,
     state: LedgerState,
     incident: Incident,
     table: TableObservation,
     missing: Places,
-) -> Told:
+) -> RecoveredCommits:
     """What the table's commits tell, and the head and records that know it.
 
     What others have done to the table stays unknown: the next look finds it.
@@ -130,7 +130,7 @@ def what_the_table_tells(
     removed = gone.ranges(names)
     written = tuple(r.as_coordinates for c in commits for r in c.ranges)
     records = (*amended(closed, gone), *([record] if known else ()))
-    return Told(head, records, known, removed, written, erasures_in(commits))
+    return RecoveredCommits(head, records, known, removed, written, erasures_in(commits))
 
 
 def _looked(
@@ -217,11 +217,11 @@ def _verified(
         alive: Topic ids that the brokers know: only their logs can be asked.
     """
     good: list[VerifiedRange] = []
-    for layer in observable_groups(found):
-        asked = tuple(as_planned(r) for r in layer if r.topic_id in alive)
+    for group in observable_groups(found):
+        asked = tuple(as_planned(r) for r in group if r.topic_id in alive)
         counted = count_plan_rows(run, record, asked, head, erasing)
         good += (*counted.verified, *sound_parts(counted.mismatches, head.coverage))
-        rest = tuple(as_planned(r) for r in layer if r.topic_id not in alive)
+        rest = tuple(as_planned(r) for r in group if r.topic_id not in alive)
         landed = run.table.landed(rest, counted.version)
         whole, part = compare_ranges(
             rest,

@@ -29,7 +29,7 @@ from tideline.model.decoding import WriterSchema, context_of
 from tideline.registry.references import Document, Unresolvable, resolved
 from tideline.registry.registry_connection import RegistrySettings
 from tideline.registry.registry_port import FORMATS, SchemaUnreadable, SubjectVersion
-from tideline.texts import told
+from tideline.texts import one_line
 
 ANSWER_SECONDS = 10.0
 LARGEST_ANSWER_BYTES = 16 * 1024 * 1024
@@ -328,4 +328,4 @@ def _where(settings: RegistrySettings) -> str:
 def _cut(what: str) -> str:
     """A text with names of the registry's in it, which may be of any length."""
     end = " ..." if len(what) > _LONGEST_MESSAGE else ""
-    return told(what, _LONGEST_MESSAGE) + end
+    return one_line(what, _LONGEST_MESSAGE) + end

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from tideline.connections import Connection, refuse_missing_files, refuse_others, refused, required
-from tideline.secrecy import told_without
+from tideline.secrecy import redacted_line
 
 log = logging.getLogger("tideline")
 
@@ -60,7 +60,7 @@ class RegistrySettings:
     def without_secrets(self, text: str) -> str:
         """A text of somebody else's in a line, with our secrets taken out."""
         login = f"{self.login}:{self.password or ''}".encode() if self.login else b""
-        return told_without(text, (b64encode(login).decode(), self.password, self.token))
+        return redacted_line(text, (b64encode(login).decode(), self.password, self.token))
 
 
 def registry_settings(connection_id: str) -> RegistrySettings:

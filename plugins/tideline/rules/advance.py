@@ -58,7 +58,7 @@ def advance_head(head: Head, plan: BatchPlan, table_commit: TableCommit) -> Head
         table_id=table_commit.table_id,
         # a recovered plan's commit may be older than what the ledger knows of the table
         table_version=max(table_commit.version, head.table_version or 0),
-        commits=noted(head, plan, table_commit).commits,
+        commits=add_commit(head, plan, table_commit).commits,
         headroom=tuple(  # measured at another offset, it tells nothing
             h for h in head.headroom if _is_at(positions, h.topic, h.partition, h.next_offset)
         ),
@@ -153,7 +153,7 @@ def _refused(item: object, position: PartitionPosition | None) -> StreamBusy:
     )
 
 
-def noted(head: Head, plan: BatchPlan, table_commit: TableCommit) -> Head:
+def add_commit(head: Head, plan: BatchPlan, table_commit: TableCommit) -> Head:
     """The head that knows a plan's commit, also where no position moves: a replay."""
     made = (table_commit.version, table_commit.token, plan.plan_id, plan.run_id)
     return head.with_commits(KnownCommit.of(*made, plan.ranges))
@@ -288,7 +288,7 @@ def _soonest(headroom: Headroom) -> float:
     return float("inf") if expires_at is None else expires_at.timestamp()
 
 
-def scarce(
+def low_headroom(
     headroom: Iterable[Headroom], within_seconds: float, now: datetime
 ) -> tuple[Headroom, ...]:
     """The partitions that retention reaches soon.

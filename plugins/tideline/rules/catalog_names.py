@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from tideline.model.catalog import EXTERNAL, CatalogEntry, CatalogFinding, NamedTable
 from tideline.model.maintenance import TableRole
-from tideline.texts import told
+from tideline.texts import one_line
 
 _KNOWN_FOR = timedelta(hours=1)
 _DOUBTED_FOR = timedelta(minutes=10)
@@ -32,7 +32,7 @@ def normalized(location: str) -> str:
     return f"{scheme}:{path}"
 
 
-def judged(name: str, uri: str, entry: CatalogEntry) -> tuple[CatalogFinding, str] | None:
+def misnamed(name: str, uri: str, entry: CatalogEntry) -> tuple[CatalogFinding, str] | None:
     """Why a name does not stand for a table; None if it does.
 
     Args:
@@ -40,13 +40,13 @@ def judged(name: str, uri: str, entry: CatalogEntry) -> tuple[CatalogFinding, st
         entry: What the catalog says of the name.
     """
     if entry.kind != EXTERNAL or entry.format != "delta":
-        what = f"{told(entry.kind, 50)} of format {told(entry.format, 50) or 'none'}"
+        what = f"{one_line(entry.kind, 50)} of format {one_line(entry.format, 50) or 'none'}"
         return "catalog_not_ours", (
             f"{name} is a {what}; expected: an external Delta table. Nothing was changed. Next:"
             " drop that name, or give catalog.name another one"
         )
     if entry.location is None or normalized(entry.location) != normalized(uri):
-        place = "nothing" if entry.location is None else told(entry.location, 200)
+        place = "nothing" if entry.location is None else one_line(entry.location, 200)
         return "catalog_elsewhere", (
             f"{name} points to {place}; the table is {uri}. Nothing was changed. Next:"
             " drop that name if nobody needs it, or give catalog.name another one"
@@ -78,7 +78,7 @@ def _is_due(known: NamedTable | None, facts: tuple[str, str], now: datetime) -> 
     return now - known.looked_at >= (_KNOWN_FOR if known.finding is None else _DOUBTED_FOR)
 
 
-def remembered(
+def merge_names(
     known: Iterable[NamedTable],
     found: Iterable[NamedTable],
     wanted: Mapping[TableRole, tuple[str, str]],

@@ -74,7 +74,7 @@ def triage(
             triaged["left_open"].append(incident)
         elif asks and (is_its_turn or incident.asked_in == run_id):
             triaged["asking"].append(incident)
-        elif proceed and incident.finding.is_narrow and incident.run_id != run_id:
+        elif proceed and incident.finding.is_of_one_topic and incident.run_id != run_id:
             triaged["left_open"].append(incident)
         elif asks and undecided:
             triaged["asking"].append(incident)
@@ -102,11 +102,11 @@ def without_doubted(gap: Incident, incidents: Iterable[Incident]) -> Incident:
 
 def blocked_by(incidents: Iterable[Incident], head: Head) -> frozenset[TopicPartition]:
     """The partitions that incidents keep from moving."""
-    standing = tuple(incidents)
+    known = tuple(incidents)
     return frozenset(
         p.topic_partition
         for p in head.positions
-        if any(i.finding.concerns(p.topic_partition) for i in standing)
+        if any(i.finding.concerns(p.topic_partition) for i in known)
     )
 
 

@@ -28,7 +28,7 @@ from tideline.model.status import (
     ErasureUnderWay,
     Explanation,
     Outcome,
-    Standing,
+    PartitionStatus,
     StreamState,
     StreamStatus,
     TableNameStatus,
@@ -43,7 +43,7 @@ def summarize(
     decoding: Decoding,
     folding: Folding,
     open_incidents: Collection[Incident],
-    standings: Collection[Standing],
+    partitions: Collection[PartitionStatus],
     problem: str | None,
     now: datetime,
     erasing: Erasing = NOTHING_ERASED,
@@ -55,14 +55,14 @@ def summarize(
     Args:
         decoding, folding: What is decoded, and what is folded.
         open_incidents: All of them.
-        standings: Where its partitions stand, by that head.
+        partitions: Where its partitions stand, by that head.
         problem: Why the brokers' answer is not to be relied on; None if it is.
         now: UTC-aware.
         erasing: What was erased by key.
         is_typed: Whether the stream file has typed tables.
     """
     followed = [
-        s for s in standings if s.position is not None and s.position.topic not in head.set_aside
+        s for s in partitions if s.position is not None and s.position.topic not in head.set_aside
     ]
     lags = [s.lag for s in followed if s.lag is not None]
     has_lag = any(lags)
@@ -124,7 +124,7 @@ def _current(decoding: Decoding, folding: Folding) -> CurrentStatus | None:
 def doubt(
     topics: Iterable[str],
     head: Head,
-    standings: Collection[Standing],
+    partitions: Collection[PartitionStatus],
     observation: Observation,
     *,
     is_newer: bool,
@@ -136,7 +136,7 @@ def doubt(
 
     Args:
         topics: Those that the stream file names.
-        standings: Where its partitions stand, by that head and observation.
+        partitions: Where its partitions stand, by that head and observation.
         is_newer: Whether the head was read before the brokers were asked. If it may have moved on
             since, a log that ends below a next offset is not cut, only seen earlier.
         incidents: The open ones: a run has looked where they are, and they say more.
@@ -149,7 +149,7 @@ def doubt(
         for name in sorted({*topics, *followed} - set(head.set_aside))
         if (text := _doubt_of(name, observation.topic(name)))
     ]
-    here = [s for s in standings if s.topic in followed and s.position is not None]
+    here = [s for s in partitions if s.topic in followed and s.position is not None]
     if is_newer:
         told = {(i.finding.topic, i.finding.partition) for i in incidents}
         others = {name: known for name, known in followed.items() if (name, None) not in told}
@@ -184,9 +184,9 @@ def _others(followed: Mapping[str, str], observation: Observation) -> Iterator[s
 
 
 def _cut_logs(
-    standings: Iterable[Standing], landed: Mapping[PartitionIdentity, Intervals]
+    partitions: Iterable[PartitionStatus], landed: Mapping[PartitionIdentity, Intervals]
 ) -> Iterator[str]:
-    for s in standings:
+    for s in partitions:
         if not s.is_observed or s.position is None:
             continue
         here, following = f"topic {s.topic}: partition {s.partition}", s.position.next_offset

@@ -20,7 +20,7 @@ Attempt = Callable[[Sequence[CoordinateRange]], str | None]
 """Reads ranges; why a record cannot be read, None if all can. Raises what may pass."""
 
 
-def narrow(
+def bisect(
     ranges: Sequence[CoordinateRange],
     attempt: Attempt,
     *,
@@ -111,8 +111,6 @@ def unreadable_findings(found: Iterable[Unreadable], plan: BatchPlan) -> tuple[F
     )
 
 
-def without_rows(found: Iterable[Unreadable], standing: Places) -> tuple[Unreadable, ...]:
+def without_rows(found: Iterable[Unreadable], landed: Places) -> tuple[Unreadable, ...]:
     """What is left of unreadable offsets without those whose row stands in the table."""
-    return tuple(
-        replace(item, range=left) for item in found for left in standing.rest([item.range])
-    )
+    return tuple(replace(item, range=left) for item in found for left in landed.rest([item.range]))

@@ -97,7 +97,7 @@ def plans_before(records: Iterable[DecodeRecord], now: datetime, days: int) -> f
     return frozenset(plan_id for plan_id, at in newest.items() if at <= last)
 
 
-def hulls(gone: Places, kept: Places) -> Places:
+def bounding_ranges(gone: Places, kept: Places) -> Places:
     """Few ranges that hold all rows which go, and none that stays.
 
     Quarantined rows are few among many: named one by one, they would fill the ledger.

@@ -27,11 +27,11 @@ from tideline.model.spark_job import (
     SparkResult,
     Unreadable,
 )
-from tideline.rules.unreadable import narrow
-from tideline.secrecy import told_without
-from tideline.spark.raw_rows import read_layers, read_ranges, to_table_rows
+from tideline.rules.unreadable import bisect
+from tideline.secrecy import redacted_line
+from tideline.spark.raw_rows import groups_to_read, read_ranges, to_table_rows
 from tideline.spark.session import COMMIT_PROTOCOL
-from tideline.texts import told
+from tideline.texts import one_line
 
 _log = logging.getLogger("tideline")
 
@@ -111,7 +111,7 @@ def reason_of_values(error: Exception) -> str | None:
         return _said(error)
     text = str(error)
     found = None if _MAY_PASS.search(text) else _OF_A_VALUE.search(text)
-    return told(found[0]) if found else reason_at_a_record(text)
+    return one_line(found[0]) if found else reason_at_a_record(text)
 
 
 def _is_ours(error: Exception) -> bool:
@@ -149,7 +149,7 @@ def _said(error: Exception) -> str:
         )
     lines = str(error).split("\n")
     causes = [line.strip() for line in lines if line.strip().startswith("Caused by: ")]
-    said = told_without(" ".join([*lines[:2], *causes[-1:]]), most=1000)
+    said = redacted_line(" ".join([*lines[:2], *causes[-1:]]), most=1000)
     return f"{type(error).__name__}: {said}"
 
 
@@ -161,13 +161,13 @@ def find_unreadable(spark: SparkSession, job: SparkJob, error: Exception) -> tup
     until = time.monotonic() + _MOST_SECONDS
     try:
         found: list[Unreadable] = []
-        layers = read_layers(job)
-        for layer in layers:
+        groups = groups_to_read(job)
+        for group in groups:
             # Only one of several is likely to be bad; a single one has just failed.
-            if len(layers) > 1 and _read(spark, job, layer) is None:
+            if len(groups) > 1 and _read(spark, job, group) is None:
                 continue
-            found += narrow(
-                layer,
+            found += bisect(
+                group,
                 lambda part: _read(spark, job, part),
                 most=MOST_OFFSETS - len(found),
                 is_late=lambda: time.monotonic() > until,

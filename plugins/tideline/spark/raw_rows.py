@@ -22,7 +22,7 @@ from tideline.errors import VerificationFailed
 from tideline.failpoints import reach
 from tideline.model.erasures import OF_KEY, OF_RECORD
 from tideline.model.offsets import CoordinateRange, OffsetRange, TopicPartition, intersect
-from tideline.model.spark_job import Output, SparkJob, SparkResult, readable_layers
+from tideline.model.spark_job import Output, SparkJob, SparkResult, readable_groups
 from tideline.spark.coordinates import Transform, marked
 from tideline.table.schema import COLUMNS
 
@@ -69,27 +69,27 @@ def read_ranges(spark: SparkSession, job: SparkJob) -> DataFrame:
     Unreadable offsets are read around: the source takes one range per partition, so what lies
     behind them is another read.
     """
-    wanted = read_layers(job)
+    wanted = groups_to_read(job)
     if not wanted:  # a frame without rows still has to have the columns
-        return _read_layer(spark, job, job.ranges[:1]).limit(0)
-    rows = reduce(DataFrame.unionAll, (_read_layer(spark, job, layer) for layer in wanted))
-    counts = [len(piece.offsets) for layer in wanted for piece in layer]
+        return _read_group(spark, job, job.ranges[:1]).limit(0)
+    rows = reduce(DataFrame.unionAll, (_read_group(spark, job, group) for group in wanted))
+    counts = [len(piece.offsets) for group in wanted for piece in group]
     pieces, tasks = split_and_packed(counts)
     tasks = 1 if job.in_one_task else tasks
     return rows.coalesce(tasks) if tasks < pieces else rows
 
 
-def read_layers(job: SparkJob) -> tuple[tuple[CoordinateRange, ...], ...]:
+def groups_to_read(job: SparkJob) -> tuple[tuple[CoordinateRange, ...], ...]:
     """What is read: the ranges without unreadable offsets, at most one piece per partition each."""
-    return readable_layers(one_range_each(job.ranges), job.unreadable)
+    return readable_groups(one_range_each(job.ranges), job.unreadable)
 
 
-def _read_layer(spark: SparkSession, job: SparkJob, layer: Sequence[CoordinateRange]) -> DataFrame:
+def _read_group(spark: SparkSession, job: SparkJob, group: Sequence[CoordinateRange]) -> DataFrame:
     reader = spark.read.format("kafka").options(**READER_OPTIONS).options(**job.kafka_options)
     return (
-        reader.option("assign", _by_topic(layer, None))
-        .option("startingOffsets", _by_topic(layer, "start_offset"))
-        .option("endingOffsets", _by_topic(layer, "end_offset"))
+        reader.option("assign", _by_topic(group, None))
+        .option("startingOffsets", _by_topic(group, "start_offset"))
+        .option("endingOffsets", _by_topic(group, "end_offset"))
         .option("maxRecordsPerPartition", str(_LONGEST))
         .option("failOnDataLoss", "true")
         .option("includeHeaders", "true")
@@ -197,21 +197,21 @@ def _generations(ranges: Sequence[CoordinateRange]) -> Column:
     if len({p.generation for p in ranges}) == 1:
         return F.lit(ranges[0].generation)
     place = F.concat_ws("/", F.col("topic"), F.col("partition"))
-    lowest, *later = layers(ranges)
+    lowest, *later = groups_by_offset(ranges)
     column = _lookup({name: p.generation for name, p in lowest.items()}, place)
-    for layer in later:
-        begins = _lookup({name: p.start_offset for name, p in layer.items()}, place)
-        generation = _lookup({name: p.generation for name, p in layer.items()}, place)
+    for group in later:
+        begins = _lookup({name: p.start_offset for name, p in group.items()}, place)
+        generation = _lookup({name: p.generation for name, p in group.items()}, place)
         column = F.when(F.col("offset") >= begins, generation).otherwise(column)
     return column
 
 
-def layers(ranges: Sequence[CoordinateRange]) -> list[dict[str, CoordinateRange]]:
+def groups_by_offset(ranges: Sequence[CoordinateRange]) -> list[dict[str, CoordinateRange]]:
     """The lowest range of each partition by `topic/partition`, then the next ones, and so on."""
     found: list[dict[str, CoordinateRange]] = []
     for planned in sorted(ranges, key=lambda r: r.start_offset):
         name = f"{planned.topic}/{planned.partition}"
-        depth = sum(name in layer for layer in found)
+        depth = sum(name in group for group in found)
         if depth == len(found):
             found.append({})
         found[depth][name] = planned

@@ -27,7 +27,7 @@ from urllib.request import getproxies, proxy_bypass
 from tideline.errors import StoreRefused
 from tideline.model.addresses import StoreKind, account_of, bucket_of, store_of
 from tideline.model.wording import LONGEST_REASON
-from tideline.secrecy import told_without
+from tideline.secrecy import redacted_line
 from tideline.store import azure
 from tideline.store.store_settings import CONNECTION
 
@@ -176,7 +176,7 @@ def _by_words(uri: str, options: Mapping[str, str], text: str, status: str) -> S
 def plain_text(error: Exception) -> str:
     """What delta-rs or obstore says, in one line, without colours and internals."""
     text = _INTERNALS.split(str(error), 1)[0]
-    return told_without(_COLOURS.sub(" ", text), most=LONGEST_REASON)
+    return redacted_line(_COLOURS.sub(" ", text), most=LONGEST_REASON)
 
 
 def store_refused(uri: str, options: Mapping[str, str], cause: Cause, said: str) -> StoreRefused:
@@ -195,7 +195,7 @@ def store_refused(uri: str, options: Mapping[str, str], cause: Cause, said: str)
     at = "" if endpoint is None else f" at {endpoint}"
     return StoreRefused(
         f"{via}the object store{at} refuses {uri}, bucket {bucket}: {cause}:"
-        f" {told_without(said, most=_LONGEST_TEXT)}; {advice}, then run again."
+        f" {redacted_line(said, most=_LONGEST_TEXT)}; {advice}, then run again."
         " Nothing has moved",
         connection=connection,
         endpoint=endpoint,

@@ -11,8 +11,8 @@ from pathlib import Path
 from tideline.documents import dump, load
 from tideline.errors import BadInput, UnreadableDocument
 from tideline.model.fleet import KnownTopic, TopicList
-from tideline.model.wording import said_by_system, shown
-from tideline.stream.fleet_file import SAMPLES, Fleet, meetings
+from tideline.model.wording import shown, system_message
+from tideline.stream.fleet_file import SAMPLES, Fleet, collisions
 from tideline.stream.parsing import Location, Parsed, Problem, of_file, refused_file
 from tideline.stream.stream import Stream
 
@@ -141,12 +141,12 @@ def _expanded(
             problems.append(parsed.problem("stream", shown(stream.stream), text, _TEMPLATE))
         elif stream is not None:
             streams[topic] = stream
-    while found := meetings(streams):  # of three the first and the last meet once the second is out
-        for meeting in found:
-            allowed = f"the topics {meeting.one} and {meeting.other} meet here; {_APART}"
-            told = shown(meeting.text, 200)
-            problems.append(parsed.problem(meeting.key, told, allowed, _TEMPLATE))
-            for topic in _later(topics, meeting.one, meeting.other):
+    while found := collisions(streams):  # once the second of three is out, the others may collide
+        for collision in found:
+            allowed = f"the topics {collision.one} and {collision.other} meet here; {_APART}"
+            told = shown(collision.text, 200)
+            problems.append(parsed.problem(collision.key, told, allowed, _TEMPLATE))
+            for topic in _later(topics, collision.one, collision.other):
                 streams.pop(topic, None)
     return streams, problems
 
@@ -193,7 +193,7 @@ def known_topics(fleet: Fleet, file: str | Path) -> TopicList | None:
     except FileNotFoundError:
         return None
     except (OSError, UnreadableDocument) as error:
-        why = said_by_system(error) if isinstance(error, OSError) else error.message
+        why = system_message(error) if isinstance(error, OSError) else error.message
         raise refused_file([of_file(str(file), str(path), f"topics_file: {why}")]) from error
     if known.fleet != fleet.fleet:
         what = f"topics_file: it is of fleet {known.fleet}; each has a file of its own"
@@ -214,6 +214,6 @@ def keep_topics(fleet: Fleet, file: str | Path, topics: TopicList) -> None:
         beside.replace(path)
     except OSError as error:
         raise BadInput(
-            f"{path} cannot be written: {said_by_system(error)}; name a path in `topics_file`, in"
+            f"{path} cannot be written: {system_message(error)}; name a path in `topics_file`, in"
             f" {file}, that whoever parses Dags can read as well"
         ) from error

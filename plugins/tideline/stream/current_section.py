@@ -21,7 +21,7 @@ class CurrentTable(Section):
     """Where the rows go; fixed when the table is created."""
 
     uri: Address = Field(
-        default_factory=str,  # until `Current.beside` has filled it in
+        default_factory=str,  # until `Current.with_default_uris` has filled it in
         description="Absolute path, or file://, s3a://, abfss:// or gs:// address of the Delta"
         " table. Default: <table.uri>_current",
     )
@@ -100,7 +100,7 @@ class Current(Section):
             raise ValueError("a share from 0 to 1, or a cron expression, such as '0 3 * * *'")
         return value
 
-    def beside(self, raw: str) -> Current:
+    def with_default_uris(self, raw: str) -> Current:
         """The same with an address, beside that of the raw table."""
         uri = self.table.uri or f"{raw.rstrip('/')}_current"
         return self.model_copy(update={"table": self.table.model_copy(update={"uri": uri})})

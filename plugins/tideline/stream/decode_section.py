@@ -376,7 +376,7 @@ class DecodedTable(Section):
     """Where the typed rows go."""
 
     uri: Annotated[str, AfterValidator(_safe_template)] = Field(
-        default_factory=str,  # until `Decode.beside` has filled it in
+        default_factory=str,  # until `Decode.with_default_uris` has filled it in
         description="Absolute path, or file://, s3a://, abfss:// or gs:// address of the Delta"
         " table. Default: <table.uri>_decoded. With value.types {type} stands for the type's name,"
         " and the default is <table.uri>_{type}",
@@ -399,7 +399,7 @@ class Quarantine(Section):
     """Where records go that cannot be decoded."""
 
     uri: Address = Field(
-        default_factory=str,  # until `Decode.beside` has filled it in
+        default_factory=str,  # until `Decode.with_default_uris` has filled it in
         description="Absolute path, or file://, s3a://, abfss:// or gs:// address of the Delta"
         " table. Default: <table.uri>_quarantine",
     )
@@ -618,7 +618,7 @@ class Decode(Section):
         if self.lenient and INVALID in [without_case(name) for name in names if name is not None]:
             raise ValueError(f"with on_value the table has a column {INVALID} of its own")
 
-    def beside(self, raw: str) -> Decode:
+    def with_default_uris(self, raw: str) -> Decode:
         """The same with an address for each table that got none, beside that of the raw table."""
         raw = raw.rstrip("/")
         table = self.table.uri or f"{raw}_{TYPE if self.types else 'decoded'}"

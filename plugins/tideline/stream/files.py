@@ -17,7 +17,7 @@ import yaml
 from tideline.documents import load
 from tideline.errors import BadInput, StreamFileError, UnreadableDocument
 from tideline.model.fleet import TopicList
-from tideline.model.wording import did_you_mean, first_few, not_among, said_by_system, shown
+from tideline.model.wording import did_you_mean, first_few, not_among, shown, system_message
 from tideline.stream.contents import FileContents, FleetContents, contents_of
 from tideline.stream.fleet_file import Fleet
 from tideline.stream.parsing import Problem, of_file, parse, read_text, refused_file, words_at_top
@@ -58,7 +58,7 @@ def stream_paths(folder: str | Path | None = None) -> list[Path]:
             pass  # `glob` finds nothing in a folder that nobody may list
     except OSError as error:
         raise BadInput(
-            f"the folder of stream files: {found} cannot be listed: {said_by_system(error)}"
+            f"the folder of stream files: {found} cannot be listed: {system_message(error)}"
         ) from error
     every = [*found.glob("*.yaml"), *found.glob("*.yml")]
     return sorted(path for path in every if not path.name.startswith("."))  # as editors leave

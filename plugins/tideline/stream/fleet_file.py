@@ -179,13 +179,13 @@ def _filled(value: Any, words: Mapping[str, str]) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Meeting:
-    """Two streams that meet in a name, or in an address.
+class Collision:
+    """Two streams that collide in a name, or in an address.
 
     Args:
         one: Topic of the first one.
         other: Topic of the second one.
-        key: Where they meet, as the stream file calls it.
+        key: Where they collide, as the stream file calls it.
         text: What is the same, or which address lies inside which.
     """
 
@@ -195,14 +195,14 @@ class Meeting:
     text: str
 
 
-def meetings(streams: Mapping[str, Stream]) -> list[Meeting]:
+def collisions(streams: Mapping[str, Stream]) -> list[Collision]:
     """Pairs of streams with one name, or with folders of which one holds the other.
 
     Args:
         streams: By topic.
 
     Returns:
-        At least one pair for each stream that meets another one; each pair once.
+        At least one pair for each stream that collides with another one; each pair once.
     """
     found = []
     catalogs = [(s.catalog, tables_of(s), t) for t, s in streams.items() if s.catalog is not None]
@@ -211,7 +211,7 @@ def meetings(streams: Mapping[str, Stream]) -> list[Meeting]:
         ("catalog.name", [(c.name_of(role), t) for c, roles, t in catalogs for role in roles]),
     ):
         found += [
-            Meeting(one, other, key, name)
+            Collision(one, other, key, name)
             for (name, one), (beside, other) in pairwise(sorted(named))
             if name == beside
         ]
@@ -222,10 +222,10 @@ def meetings(streams: Mapping[str, Stream]) -> list[Meeting]:
         if holding is not None and folders[: len(holding[0])] == holding[0]:
             if topic != holding[1]:  # what one stream says of itself is checked there
                 text = uri if uri == holding[2] else f"{uri} lies inside {holding[2]}"
-                found.append(Meeting(holding[1], topic, "table.uri", text))
+                found.append(Collision(holding[1], topic, "table.uri", text))
             continue
         holding = (folders, topic, uri)
-    return list({(meeting.one, meeting.other): meeting for meeting in reversed(found)}.values())
+    return list({(c.one, c.other): c for c in reversed(found)}.values())
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from tideline.errors import StreamFileError
-from tideline.model.wording import did_you_mean, first_few, said_by_system, shown
+from tideline.model.wording import did_you_mean, first_few, shown, system_message
 from tideline.secrecy import may_hold_secret, without_login
 from tideline.stream.decode_section import FOLDER
 from tideline.texts import read_regular
@@ -170,7 +170,7 @@ def read_text(path: str | Path) -> str:
             raise ValueError(f"more than {MOST_BYTES:,} bytes")
         return text.decode()  # UnicodeDecodeError is a ValueError, too
     except (OSError, ValueError) as error:
-        problem = of_file(str(path), said_by_system(error), _near(Path(path)))
+        problem = of_file(str(path), system_message(error), _near(Path(path)))
         raise refused_file([problem]) from error
 
 

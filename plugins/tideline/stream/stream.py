@@ -114,7 +114,7 @@ class Stream(Section):
         cls, value: Decode | Current | None, info: ValidationInfo
     ) -> Decode | Current | None:
         raw = info.data.get("table")  # absent where it is refused, and so the whole file
-        return value if value is None or raw is None else value.beside(raw.uri)
+        return value if value is None or raw is None else value.with_default_uris(raw.uri)
 
     @whole(mode="after")
     def _can_be_folded(self) -> Stream:

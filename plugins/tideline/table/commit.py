@@ -95,7 +95,7 @@ def commit_change(
     store: PyFileSystem,
     change: TableChange,
     added: Iterable[WrittenFile],
-    standing: Collection[DataFile],
+    active: Collection[DataFile],
     read: Reader,
 ) -> None:
     """Commit a change as the version right after the given one.
@@ -104,7 +104,7 @@ def commit_change(
         kept: Writes the log.
         table: The version that the caller has checked, as `kept` gave it.
         added: The attempt's data files.
-        standing: The table's data files in that version.
+        active: The table's data files in that version.
         read: Reads the coordinates of one of these.
 
     Raises:
@@ -116,9 +116,9 @@ def commit_change(
         rows=sum(f.rows for f in holding_rows), bytes=sum(f.size for f in holding_rows)
     )
     actions: list[Action] = [f.action() for f in holding_rows]
-    actions += _taken_out(store, change, standing, read)
-    actions += _exchanged(table, store, change, standing)
-    actions += _replaced(table, change, standing)
+    actions += _taken_out(store, change, active, read)
+    actions += _exchanged(table, store, change, active)
+    actions += _replaced(table, change, active)
     _refuse_gone(store, change, holding_rows)
     kept.commit(table, actions, metadata, Transaction(change.app_id, change.token))
 
@@ -159,12 +159,12 @@ def refuse_unwritable(table: Opened, wanted: Schema) -> None:
 
 
 def _taken_out(
-    store: PyFileSystem, change: TableChange, standing: Iterable[DataFile], read: Reader
+    store: PyFileSystem, change: TableChange, active: Iterable[DataFile], read: Reader
 ) -> list[Action]:
     """What removes the rows at the coordinates: whole files, and files written again."""
     wanted = Coordinates(change.ranges)
     actions: list[Action] = []
-    for file in standing:
+    for file in active:
         if not wanted.may_be_in(file):
             continue
         if not wanted.hold_all_of(file):
@@ -181,13 +181,13 @@ def _taken_out(
 
 
 def _exchanged(
-    table: Opened, store: PyFileSystem, change: TableChange, standing: Collection[DataFile]
+    table: Opened, store: PyFileSystem, change: TableChange, active: Collection[DataFile]
 ) -> list[Action]:
     """What puts merged files in place of those with the same rows, and says that no data changes.
 
     delta-rs takes out a file that is not there without a word; its rows would then stand twice.
     """
-    there = {file.path: file for file in standing}
+    there = {file.path: file for file in active}
     gone = [path for merge in change.merges for path in merge.old if path not in there]
     if gone:
         raise CommitConflict(
@@ -203,9 +203,9 @@ def _exchanged(
     return actions
 
 
-def _replaced(table: Opened, change: TableChange, standing: Collection[DataFile]) -> list[Action]:
+def _replaced(table: Opened, change: TableChange, active: Collection[DataFile]) -> list[Action]:
     """What takes out the files whose rows the attempt has written anew."""
-    there = {unquote(file.path): file for file in standing}
+    there = {unquote(file.path): file for file in active}
     if gone := [path for path in change.takes_out if path not in there]:
         raise CommitConflict(
             f"table {table.table_uri}: {first_few(gone, 1)} of {len(change.takes_out)} files is no"

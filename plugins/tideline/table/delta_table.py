@@ -76,7 +76,7 @@ from tideline.table.written_files import (
     refuse_other_count,
 )
 from tideline.table.written_types import refuse_other_types
-from tideline.texts import told
+from tideline.texts import one_line
 
 _OF_THE_LOG, _OF_A_DISK = "Kernel error: ", "Kernel error: Io error: "
 """How delta-rs begins what it says about a table's log; an object store gives an `OSError`."""
@@ -335,13 +335,11 @@ class TargetTable:
         store = self._store(table)
         with self._reachable():
             added = self._footers(store, change, files)
-            standing = list(active_files(table))
+            active = list(active_files(table))
             refuse_other_types(change, columns_of(table), added)
             try:
                 refuse_unwritable(table, self._columns)
-                commit_change(
-                    self._kept, table, store, change, added, standing, self._reader(table)
-                )
+                commit_change(self._kept, table, store, change, added, active, self._reader(table))
             except delta_errors.CommitFailedError as error:
                 raise self._conflict(str(error)) from error
 
@@ -411,7 +409,7 @@ class TargetTable:
                 if not is_damaged(files_of(table, self._options), unquote(file.path)):
                     raise
                 why = str(error)
-        why = told(why, 200)
+        why = one_line(why, 200)
         raise VerificationFailed(
             f"table {self.uri}: data file {file.path} cannot be read: {why}. No position has moved."
             " Restore the file; or take it out of the table (delete it, then DeltaTable.repair() of"

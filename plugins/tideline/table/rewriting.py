@@ -23,7 +23,7 @@ from tideline.table.arrays import by_identity
 from tideline.table.opened import Opened
 from tideline.table.schema import COLUMNS
 from tideline.table.statistics import Coordinates, DataFile
-from tideline.texts import told
+from tideline.texts import one_line
 
 _BATCH_BYTES = 32 * 1024 * 1024
 _MOST_ROWS = 1024
@@ -188,7 +188,7 @@ def _nullable(kind: pa.DataType) -> pa.DataType:
 
 
 def _damaged(table: Opened, file: TableFile, why: str) -> VerificationFailed:
-    why = told(why, 200)
+    why = one_line(why, 200)
     return VerificationFailed(
         f"table {table.table_uri}: data file {file.path} cannot be merged: {why}; nothing was"
         " committed. tideline audit FILE names every damaged file, the runbook says what to do",

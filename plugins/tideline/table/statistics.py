@@ -195,9 +195,9 @@ class Coordinates:
         by_number: dict[int, list[OffsetRange]] = defaultdict(list)
         for identity, intervals in self._wanted.items():
             by_number[identity.partition] += intervals
-        self._by_number = {number: _hull(found) for number, found in by_number.items()}
+        self._by_number = {number: _bounding_range(found) for number, found in by_number.items()}
         self._generations = {identity.generation for identity in self._wanted}
-        self._all = _hull([r for found in self._wanted.values() for r in found])
+        self._all = _bounding_range([r for found in self._wanted.values() for r in found])
 
     def of(self, identity: PartitionIdentity) -> Intervals:
         """The offsets that are meant in one log."""
@@ -246,7 +246,7 @@ class Coordinates:
         return inside
 
 
-def _hull(ranges: Iterable[OffsetRange]) -> Intervals:
+def _bounding_range(ranges: Iterable[OffsetRange]) -> Intervals:
     """The one range from the smallest to the largest offset."""
     found = list(ranges)
     if not found:

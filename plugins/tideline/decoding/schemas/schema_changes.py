@@ -20,7 +20,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from tideline.model.decoding import OWN_COLUMNS, ReaderSchema, WriterSchema, without_case
-from tideline.texts import told
+from tideline.texts import one_line
 
 _REFUSED = re.compile(r"[ ,;{}()=.`\x00-\x1f\x7f]")
 
@@ -88,7 +88,9 @@ class NewField:
     type: object
 
     def __str__(self) -> str:
-        return f"{told(self.schema)} brings the field {told(self.field)} ({_short(self.type)})"
+        return (
+            f"{one_line(self.schema)} brings the field {one_line(self.field)} ({_short(self.type)})"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +119,9 @@ class Incompatible:
     found_text: str
 
     def __str__(self) -> str:
-        where = f"field {told(self.field)}" if self.field else "the schema"
-        since = f" (there since {told(self.since)})" if self.since else ""
-        return f"{told(self.schema)} does not fit: {where}: {told(self.reason)}{since}"
+        where = f"field {one_line(self.field)}" if self.field else "the schema"
+        since = f" (there since {one_line(self.since)})" if self.since else ""
+        return f"{one_line(self.schema)} does not fit: {where}: {one_line(self.reason)}{since}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +143,8 @@ class Unusable:
     text: str
 
     def __str__(self) -> str:
-        where = f" in field {told(self.field)}" if self.field else ""
-        return f"{told(self.schema)} cannot be used{where}: {told(self.reason)}"
+        where = f" in field {one_line(self.field)}" if self.field else ""
+        return f"{one_line(self.schema)} cannot be used{where}: {one_line(self.reason)}"
 
 
 Change = NewField | Incompatible | Unusable

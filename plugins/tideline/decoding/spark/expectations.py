@@ -63,7 +63,7 @@ HALTING = ""
 _BITS, _TALLY = 31, "tally_{}"
 
 
-def hold_against(plan: DecodePlan, columns: list[Column], is_gone: Column) -> Transform:
+def add_expectation_columns(plan: DecodePlan, columns: list[Column], is_gone: Column) -> Transform:
     """Add a column for each expectation; a good row that fails one may become bad.
 
     Tombstones and deletes are not asked: they hold no row. Where a change did not bring all values,
@@ -79,7 +79,7 @@ def hold_against(plan: DecodePlan, columns: list[Column], is_gone: Column) -> Tr
 
     def condition(rule: Expectation) -> Column:
         passes = F.lit(rule.on_null == "pass")
-        return F.coalesce(tried(rule.sql), passes if lacks is None else passes | lacks)
+        return F.coalesce(null_on_error(rule.sql), passes if lacks is None else passes | lacks)
 
     def transform(rows: DataFrame) -> DataFrame:
         there = {_BEFORE.format(name): name for name in rows.columns}
@@ -104,7 +104,7 @@ def hold_against(plan: DecodePlan, columns: list[Column], is_gone: Column) -> Tr
     return transform
 
 
-def tried(sql: str) -> Column:
+def null_on_error(sql: str) -> Column:
     """A condition, and null where an exception is raised while it is worked out.
 
     Of a day and a number, `try_add` is Spark's `TryEval`: it catches whatever its arguments raise.

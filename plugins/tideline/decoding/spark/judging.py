@@ -15,7 +15,7 @@ from pyspark.sql.types import DateType, LongType, StringType
 
 from tideline.decoding.schemas.merging import nullable_writers, wrapped_column
 from tideline.decoding.spark.envelope_rows import open_envelopes, says_deleted
-from tideline.decoding.spark.expectations import hold_against
+from tideline.decoding.spark.expectations import add_expectation_columns
 from tideline.decoding.spark.fields import (
     ERROR,
     ERROR_CLASS,
@@ -73,7 +73,7 @@ def judge(plan: DecodePlan, *, tells_why: bool = True) -> Transform:
             rows = rows.transform(judge_event_date(plan))
         if not plan.expect:
             return rows
-        return rows.transform(hold_against(plan, typed_fields(plan), _is_gone(plan)))
+        return rows.transform(add_expectation_columns(plan, typed_fields(plan), _is_gone(plan)))
 
     return transform
 

@@ -199,7 +199,7 @@ class _Coming:
         return taken
 
 
-def counted_in(
+def sum_found_rows(
     shape: RowShape, batches: Iterable[pa.RecordBatch], folded: FoldedBucket
 ) -> Iterator[pa.RecordBatch]:
     """Rows that pass, each of them summed as found."""

@@ -27,7 +27,7 @@ from tideline.model.placeholders import placeholders
 
 
 @dataclass(frozen=True)
-class Said:
+class ChangeMasks:
     """What typed rows say; each mask has one bit for each row.
 
     Args:
@@ -63,7 +63,7 @@ class CountedChanges:
     truncates: list[pa.RecordBatch] = field(default_factory=list)
     unordered: str | None = None
     no_key: str | None = None
-    hears: Callable[[Said], None] = lambda said: None
+    hears: Callable[[ChangeMasks], None] = lambda masks: None
 
     @property
     def refused(self) -> list[FoldRefusal]:
@@ -104,7 +104,7 @@ def of_rows(shape: RowShape, counted: CountedChanges, typed: pa.RecordBatch) -> 
     if is_truncate.any():
         counted.truncates.append(rows.filter(pa.array(is_truncate)))
     deletes = _says_deleted(plan, shape, typed) & ~is_truncate
-    counted.hears(Said(typed, rows, deletes, follows, is_truncate))
+    counted.hears(ChangeMasks(typed, rows, deletes, follows, is_truncate))
     # where the record's key is decoded, it says whether a row of it stays
     lost = without_key & deletes & (not plan.deletes.told)
     for n in np.flatnonzero(lost).tolist():
@@ -345,6 +345,6 @@ def _extremes(
     return least, np.maximum.reduceat(np.where(is_newest, high, -1), starts)
 
 
-def gathered(shape: RowShape, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
+def as_one_batch(shape: RowShape, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
     """Some batches as one."""
     return pa.concat_batches([shape.none, *batches])

@@ -29,13 +29,13 @@ from tideline.folding.arrow.buckets import (
     NotInOrder,
     Sum,
     Writer,
-    counted_in,
     fold_bucket,
+    sum_found_rows,
 )
 from tideline.folding.arrow.changes import (
     CountedChanges,
+    as_one_batch,
     buckets,
-    gathered,
     hashes_of_places,
     of_rows,
 )
@@ -129,7 +129,7 @@ class _Fold:
         if report.refused or report.needs_all:
             return report
         touched = {n for run in runs for n in _buckets_in(run)}
-        if job.is_look:
+        if job.is_recompute:
             return self._looked(report, sorted(touched), runs)
         if orphaned := self._orphaned() - anew:
             return replace(report, anew=tuple(sorted(orphaned)))
@@ -224,7 +224,7 @@ class _Fold:
         yield run if is_first else self._spilled(run)
 
     def _kept(self, held: Sequence[pa.RecordBatch]) -> SortedRun:
-        rows = gathered(self.shape, held)
+        rows = as_one_batch(self.shape, held)
         return kept(self.shape, rows, buckets(self.shape, rows))
 
     def _spilled(self, run: SortedRun) -> SortedRun:
@@ -348,7 +348,7 @@ class _Fold:
             folder = self._spills / f"{bucket}"
             folder.mkdir()
             opened.callback(shutil.rmtree, folder)  # a table in another order is more than a disk
-            standing = sorted_runs(self.shape, counted_in(self.shape, batches, found), folder)
+            standing = sorted_runs(self.shape, sum_found_rows(self.shape, batches, found), folder)
             found.found.live += self._foreign.pop(bucket, 0)
             state = _states({bucket: found.found})
             if differing(self.job.before_in([bucket]), state):

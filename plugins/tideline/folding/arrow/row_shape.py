@@ -22,7 +22,7 @@ from tideline.model.current import COORDINATES, IS_DELETED, FoldPlan
 from tideline.model.decoding import UNAVAILABLE
 from tideline.table.schema import TYPED_COLUMNS, current_columns, delta_fields, partition_in
 from tideline.table.written_types import ARROW_TYPES
-from tideline.texts import told
+from tideline.texts import one_line
 
 TOPIC_ID = "topic_id"
 _LOG = ("generation", "partition")
@@ -338,7 +338,7 @@ def _one_of(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def _damaged(path: str, why: str) -> VerificationFailed:
-    why = told(why, 200)
+    why = one_line(why, 200)
     return VerificationFailed(
         f"data file {path} cannot be folded: {why}; nothing was committed. tideline audit FILE"
         " names every damaged file, the runbook says what to do",
@@ -391,7 +391,7 @@ def _is_ours(rows: pa.RecordBatch, key: Sequence[str]) -> np.ndarray:
 
 
 def _changed(path: str, name: str, what: str) -> VerificationFailed:
-    what = told(what, 200)
+    what = one_line(what, 200)
     return VerificationFailed(
         f"data file {path} cannot be folded: column {name} has {what}: others have changed the"
         " table; nothing was committed. Next: take their change back, or, where it is the current"

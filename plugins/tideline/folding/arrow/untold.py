@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from tideline.folding.arrow.changes import CountedChanges, Said, texts_of_keys
+from tideline.folding.arrow.changes import ChangeMasks, CountedChanges, texts_of_keys
 from tideline.folding.arrow.keys import text_hashes
 from tideline.folding.arrow.record_keys import record_keys
 from tideline.folding.arrow.row_shape import RowShape
@@ -78,21 +78,21 @@ class Suspects:
         self._is_all = self._is_late and _is_whole(job)
         self._sure, self._maybe, self._has_any = _Hashes(), _Hashes(), False
 
-    def note(self, said: Said) -> None:
+    def note(self, masks: ChangeMasks) -> None:
         """Take notice of changes that are folded."""
-        self._has_any |= len(said.rows) > 0
+        self._has_any |= len(masks.rows) > 0
         if self._is_all:
             return
         if self._is_late:
-            self._sure.add(text_hashes(_records(self._shape.plan, said.typed)))
+            self._sure.add(text_hashes(_records(self._shape.plan, masks.typed)))
             return
         for found, mask in (
-            (self._sure, _untold(self._shape, said)),
-            (self._maybe, said.follows & ~said.truncates),
+            (self._sure, _untold(self._shape, masks)),
+            (self._maybe, masks.follows & ~masks.truncates),
         ):
             if mask.any():
                 found.add(
-                    text_hashes(_records(self._shape.plan, said.typed.filter(pa.array(mask))))
+                    text_hashes(_records(self._shape.plan, masks.typed.filter(pa.array(mask))))
                 )
 
     def judged(
@@ -137,7 +137,7 @@ class Suspects:
 
 def _is_whole(job: FoldJob) -> bool:
     """Whether the changes of a fold are all that is decoded."""
-    return job.plan.is_anew or job.is_look
+    return job.plan.is_anew or job.is_recompute
 
 
 class _Hashes:
@@ -173,13 +173,13 @@ def _records(plan: FoldPlan, typed: pa.RecordBatch) -> pa.Array:
     return record_keys([typed.column(n) for n in names], names, [kinds[n] for n in names])
 
 
-def _untold(shape: RowShape, said: Said) -> np.ndarray:
+def _untold(shape: RowShape, masks: ChangeMasks) -> np.ndarray:
     """Which changes delete, and may lack a column of the key."""
     kinds = {c.source: c.type for c in shape.plan.columns}
-    found = np.zeros(len(said.rows), bool)
-    which = np.flatnonzero(said.deletes)
+    found = np.zeros(len(masks.rows), bool)
+    which = np.flatnonzero(masks.deletes)
     if len(which):
-        some = said.typed.take(pa.array(which))
+        some = masks.typed.take(pa.array(which))
         for name in shape.plan.deletes.untold:
             found[which] |= is_unset(some.column(name), kinds[name])
     return found
@@ -210,18 +210,18 @@ class _Histories:
     _size: int = 0
     _files: list[Path] = field(default_factory=list)
 
-    def add(self, said: Said) -> None:
+    def add(self, masks: ChangeMasks) -> None:
         """Keep what is to be known of changes."""
         plan = self.shape.plan
-        records = _records(plan, said.typed)
+        records = _records(plan, masks.typed)
         hashes = text_hashes(records)
         flags = {
-            _DELETES: said.deletes,
-            _FOLLOWS: said.follows,
-            _UNTOLD: _untold(self.shape, said),
-            _TRUNCATES: said.truncates,
+            _DELETES: masks.deletes,
+            _FOLLOWS: masks.follows,
+            _UNTOLD: _untold(self.shape, masks),
+            _TRUNCATES: masks.truncates,
         }
-        columns = {n: said.rows.column(n) for n in (*self._own, IS_DELETED, *plan.layout.key)}
+        columns = {n: masks.rows.column(n) for n in (*self._own, IS_DELETED, *plan.layout.key)}
         columns |= {_RECORD: records, _HASH: pa.array(hashes)}
         columns |= {name: pa.array(mask) for name, mask in flags.items()}
         rows = pa.RecordBatch.from_pydict(columns)

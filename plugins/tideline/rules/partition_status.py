@@ -7,19 +7,19 @@ from collections.abc import Iterable
 from tideline.model.head import Head, Headroom, PartitionPosition
 from tideline.model.observation import Observation, PartitionObservation
 from tideline.model.offsets import PartitionIdentity
-from tideline.model.status import Standing
+from tideline.model.status import PartitionStatus
 from tideline.rules.reset_detection import lost_to_retention
 
 Place = tuple[str | None, int]
 """Topic name, None where the ledger no longer knows it, and partition."""
 
 
-def standings(
+def partition_statuses(
     head: Head,
     observation: Observation | None,
     isolation_level: str,
     estimated: Iterable[Headroom] = (),
-) -> tuple[Standing, ...]:
+) -> tuple[PartitionStatus, ...]:
     """All partitions that the head knows, by topic and number; those without a name come last.
 
     `observation` is what the brokers said last, None if they have never answered; the isolation
@@ -53,8 +53,8 @@ def standings(
         is_expired = bool(position and start and lost_to_retention(position, start, landed))
         left = headroom.get(place)
         ids = tuple(order)
-        standing = Standing(*place, position, start, end, left, is_expired, is_observed, ids)
-        found.append(standing)
+        status = PartitionStatus(*place, position, start, end, left, is_expired, is_observed, ids)
+        found.append(status)
     return tuple(found)
 
 

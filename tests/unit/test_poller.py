@@ -6,7 +6,7 @@ from concurrent.futures import Executor, Future
 import pytest
 
 from tideline.errors import ServiceAway
-from tideline.page.sources import PATIENCE_SECONDS, Lookout
+from tideline.page.sources import PATIENCE_SECONDS, Poller
 from tideline.page.workers import Workers
 
 
@@ -31,7 +31,7 @@ def pool():
     return Later()
 
 
-def lookout(pool, answers, clock):
+def poller(pool, answers, clock):
     """Answers come in order; an error among them is raised."""
     asked = []
 
@@ -42,12 +42,12 @@ def lookout(pool, answers, clock):
             raise answer
         return answer
 
-    return Lookout(ask, pool, 10, clock=lambda: clock[0]), asked
+    return Poller(ask, pool, 10, clock=lambda: clock[0]), asked
 
 
 def test_the_first_look_knows_nothing_and_waits_for_nobody(pool):
     """It says that somebody asks."""
-    look, asked = lookout(pool, ["a"], [0])
+    look, asked = poller(pool, ["a"], [0])
     first = look.look("k")
     assert (first.value, first.asked_at, first.is_pending) == (None, None, True)
     assert asked == []
@@ -60,7 +60,7 @@ def test_the_first_look_knows_nothing_and_waits_for_nobody(pool):
 def test_however_many_look_it_is_asked_once_in_ten_seconds(pool):
     """And once at a time, however long that takes."""
     clock = [0]
-    look, asked = lookout(pool, ["a", "b"], clock)
+    look, asked = poller(pool, ["a", "b"], clock)
     for _ in range(100):
         look.look("k")
     clock[0] = 60  # still waiting
@@ -68,7 +68,7 @@ def test_however_many_look_it_is_asked_once_in_ten_seconds(pool):
     pool.run()
     assert asked == ["k"]
     clock[0] = 0
-    look, asked = lookout(pool, ["a", "b"], clock)
+    look, asked = poller(pool, ["a", "b"], clock)
     look.look("k")
     pool.run()
     clock[0] = 9.9
@@ -83,7 +83,7 @@ def test_however_many_look_it_is_asked_once_in_ten_seconds(pool):
 def test_who_can_live_with_older_answers_says_so(pool):
     """A list of many need not ask as often as the page of one."""
     clock = [0]
-    look, _ = lookout(pool, ["a", "b"], clock)
+    look, _ = poller(pool, ["a", "b"], clock)
     look.look("k")
     pool.run()
     clock[0] = 20
@@ -95,7 +95,7 @@ def test_the_last_answer_stays_with_its_age_when_a_service_is_away(pool):
     """And what is wrong is told; a bug of ours tells no more than its kind."""
     clock = [0]
     answers = ["a", ServiceAway("nobody answers"), ValueError("secret"), "b"]
-    look, _ = lookout(pool, answers, clock)
+    look, _ = poller(pool, answers, clock)
     look.look("k")
     pool.run()
     known = look.look("k")
@@ -120,7 +120,7 @@ def test_who_does_not_answer_is_said_to_after_a_while_and_not_asked_again(pool):
         begun.set()
         return held.wait(30) and key
 
-    look = Lookout(ask, pool, 1, clock=lambda: clock[0])
+    look = Poller(ask, pool, 1, clock=lambda: clock[0])
     look.look("k")
     clock[0] = 100  # it waited for its turn
     asking = threading.Thread(target=pool.run)
