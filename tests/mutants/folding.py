@@ -230,8 +230,14 @@ MUTANTS = (
     ),
     Mutant(
         "fold: what a forgotten fold has sealed is learned",
-        "    if (told := recover_folds(run, state)) is None:",
-        "    if True:",
+        "    told, after = recover_folds(run, state), state.folding",
+        "    told, after = None, state.folding",
+        SEALED,
+    ),
+    Mutant(
+        "fold: what was swept ends with its event type",
+        "if after.floors and not is_sealed and last_type(run) not in (None, layout.type):",
+        "if False:",
         SEALED,
     ),
     Mutant(

@@ -226,3 +226,28 @@ def test_floors_that_are_given_up_are_lost_deletes(folded):
     folded.run("by sequence")
     assert head(folded).floors == ()
     assert head(folded).unproven_since is not None
+
+
+@pytest.mark.parametrize("is_forgotten", [False, True])
+def test_a_sweep_says_nothing_of_the_rows_of_another_event_type(memory, is_forgotten):
+    """The snapshot was one of the first type's rows; those of the other one were not in it."""
+    types = [{"type": name, "subject": name} for name in "ab"]
+    decode = {"value": {"format": "avro", "types": types}, "tombstones": "drop"}
+    sections = {"registry": {}, "decode": decode}
+    memory.configure(**sections, current=CURRENT | {"type": "a"})
+    memory.decode, memory.folds = memory.stream.decode, memory.stream.current
+    memory.send(30)
+    memory.run("lands")
+    memory.save_ledger()
+    sweep(memory)
+    if is_forgotten:
+        memory.restore_ledger()
+    memory.readdress()
+    memory.folds = memory.folds.model_copy(update={"type": "b"})
+    memory.stream = memory.stream.model_copy(update={"current": memory.folds})
+    memory.send(1)
+    memory.run("of b")
+    assert len(live(memory)) == len(memory.current.rows()) == 3
+    assert head(memory).floors == ()
+    assert head(memory).unproven_since is not None
+    assert is_as_folded(memory)

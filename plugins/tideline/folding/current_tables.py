@@ -160,6 +160,12 @@ def forgotten_folds(table: TablePort, folding: Folding) -> tuple[KnownCommit, ..
     return tuple(c for c in newer if (is_plan(c.commit_id) or c.fold) and c.commit_id != ours)
 
 
+def last_type(run: RunContext) -> str | None:
+    """The event type that the ledger's last closed fold was of; None where there was no fold."""
+    last = list(run.ledger.fold_closings())[-1:]
+    return last[0].plan.layout.type if last else None
+
+
 def recover_folds(run: RunContext, state: LedgerState) -> tuple[SealedFold | None, Places] | None:
     """What folds have sealed that the ledger has forgotten; None where it has forgotten none.
 
@@ -183,16 +189,17 @@ def recover_folds(run: RunContext, state: LedgerState) -> tuple[SealedFold | Non
         return None
     if not (forgotten := forgotten_folds(table, state.folding)):
         return None
-    newest = forgotten[0]
+    newest, named = forgotten[0], section(run).type or ""
+    tells = bool(newest.fold) and (table is table_of(run) or last_type(run) == named)
     where = f"version {newest.version} of {table.uri}"
     log.warning(
         "the fold of %s, which the ledger does not know, %s",
         where,
         "tells which rows were swept, and which deletes may have been lost"
-        if newest.fold
+        if tells
         else "does not tell whether rows were swept: tideline sweep once more",
     )
-    if newest.fold:
+    if tells:
         return load(SealedFold, newest.fold, where), NOWHERE
     firsts = ((log_of, r[0].start_offset) for log_of, r in state.head.coverage.items())
     return None, Places.of_pieces((i, OffsetRange(o, o + 1)) for i, o in firsts)

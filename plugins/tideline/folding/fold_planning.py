@@ -9,6 +9,7 @@ from tideline.decoding.incarnations import with_incarnations
 from tideline.errors import BadInput, ServiceAway
 from tideline.folding.current_tables import (
     fold_begins_anew,
+    last_type,
     recover_folds,
     refuse_other_type,
     section,
@@ -89,7 +90,7 @@ def plan_fold(
     is_new = fold_begins_anew(run, state, layout)
     is_taken = not is_new and _is_taken(run, state)
     if is_new:
-        folding = _of_new_table(run, state)
+        folding = _of_new_table(run, state, layout)
     work = due_changes(decoding, folding, topic)
     if before is not None:
         more = ranges_to_refold(before.plan.ranges, decoding, topic)
@@ -129,19 +130,25 @@ def _is_taken(run: RunContext, state: LedgerState) -> bool:
     return bool(taken)
 
 
-def _of_new_table(run: RunContext, state: LedgerState) -> Folding:
+def _of_new_table(run: RunContext, state: LedgerState, layout: Layout) -> Folding:
     """The head of a table in which nothing is folded yet; it knows what forgotten folds tell.
 
     That is stored: the plan does not have all of it.
     """
-    if (told := recover_folds(run, state)) is None:
-        return state.folding.of_new_table()
+    told, after = recover_folds(run, state), state.folding
 
     def learn(latest: LedgerState) -> LedgerState:
+        assert told is not None
         return replace(latest, folding=latest.folding.having_learned(*told))
 
-    after = run.ledger.update(learn).folding
-    return replace(after.of_new_table(), unproven_since=after.unproven_since)
+    if told is not None:
+        after = run.ledger.update(learn).folding
+    is_sealed = told is not None and told[0] is not None
+    if after.floors and not is_sealed and last_type(run) not in (None, layout.type):
+        log.warning("what was swept was of another event type: the table is unproven until a sweep")
+        after = after.without_floors(state.decoding.coverage, state.head.order_of_incarnations)
+    since = None if told is None else after.unproven_since
+    return replace(after.of_new_table(), unproven_since=since)
 
 
 def _with_floors(
