@@ -4,7 +4,8 @@ import pytest
 
 from tests.simulation.run_events import pass_time
 from tests.worlds.memory import one_range
-from tideline.errors import StreamBusy, TidelineError
+from tideline.errors import ServiceAway, StreamBusy, TidelineError
+from tideline.folding.current_checking import check_current
 from tideline.model.request import RunRequest, read_form
 from tideline.pipeline.run_batch import run_batch
 
@@ -103,3 +104,29 @@ def test_rows_that_a_decision_removes_count_for_nobody(memory, place, until):
     assert isinstance(wakes(backfill), TidelineError)
     assert wakes(deciding) is None
     assert memory.is_clean()
+
+
+@pytest.mark.parametrize("until", ["fold:prepared", "fold:freezing", "fold:frozen"])
+def test_a_fold_that_wakes_up_beside_its_retry_hides_no_change_of_that(memory, until):
+    """More is decoded by then. Both commits would be of one run; the older one comes first."""
+    memory.configure(
+        decode={"value": {"format": "json"}},
+        current={"key": ["k"], "table": {"buckets": 2}, "deletes": {"tombstone": False}},
+    )
+    memory.decode, folds = memory.stream.decode, memory.stream.current
+    memory.folds = folds
+    memory.send(10)
+    memory.run("lands")
+    memory.send(1)
+    sleeper = asleep(memory, "a", "fold:frozen")
+    memory.send(2)
+    memory.stream = memory.stream.model_copy(update={"current": None})
+    memory.run("decodes")
+    memory.stream = memory.stream.model_copy(update={"current": folds})
+    retry = standing(memory, "a", until)
+    assert isinstance(wakes(sleeper), StreamBusy)
+    assert isinstance(wakes(retry), ServiceAway)
+    memory.run("a")
+    memory.run("next")
+    assert memory.is_clean()
+    assert not check_current(memory.open("check")).flaws

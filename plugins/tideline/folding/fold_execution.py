@@ -20,6 +20,7 @@ from tideline.failpoints import reach
 from tideline.folding.current_tables import (
     files_by_bucket,
     fold_halted,
+    forgotten_folds,
     section,
     table_of,
     taken_by_others,
@@ -211,11 +212,21 @@ def _refuse_moved(run: RunContext, change: TableChange, plan: FoldPlan, result: 
 
 
 def _refuse_changed(run: RunContext, change: TableChange, job: FoldJob, result: FoldResult) -> None:
-    """Hold what stood in the touched buckets against what the last fold has left there."""
+    """Hold what stood in the touched buckets against what the last fold has left there.
+
+    Raises:
+        FoldingHalted: It is something else.
+        ServiceAway: An attempt that woke up has folded since this one was planned.
+    """
     wrong = differing(job.before_in(result.touched), result.found)
     if not wrong:
         return
     discard(change, table_of(run))
+    if forgotten_folds(table_of(run), run.ledger.read().folding):
+        raise ServiceAway(
+            f"table {job.current.uri} was folded by an earlier attempt, which had stood still;"
+            " nothing was committed, run again: all is rebuilt"
+        )
     first, (expected, found) = next(iter(wrong.items()))
     taken = taken_by_others(run, run.ledger.read())
     raise fold_halted(

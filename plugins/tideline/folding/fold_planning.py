@@ -275,7 +275,7 @@ def _plan(
     names = [c.name for c in sequence]
     at, head, order = now(), state.head, state.head.order_of_incarnations
     return FoldPlan(
-        plan_id=fold_plan_id(state.control.ledger_id, run.stream.stream, run.run_id, folding.folds),
+        plan_id=fold_plan_id(state.control.ledger_id, run.stream.stream, run.run_id, at),
         run_id=run.run_id,
         frozen_at=at,
         typed_table_id=str(seen.table_id),

@@ -50,13 +50,13 @@ _MANY_DELETED = 0.1
 """Of the table's rows; so many of keys that are gone are dropped, where they may be."""
 
 
-def fold_plan_id(ledger_id: str, stream: str, run_id: str, number: int) -> str:
+def fold_plan_id(ledger_id: str, stream: str, run_id: str, at: datetime) -> str:
     """The id of the plan to fold that a run freezes.
 
     Args:
-        number: How many folds were closed before: a run that is cleared folds once more.
+        at: When it is planned: an earlier attempt of the run may still wake up, and commit its own.
     """
-    name = json.dumps(["fold", ledger_id, stream, run_id, number])
+    name = json.dumps(["fold", ledger_id, stream, run_id, at.isoformat()])
     return hashlib.sha256(name.encode()).hexdigest()[:32]
 
 
