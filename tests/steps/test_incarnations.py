@@ -44,6 +44,7 @@ def test_no_rewind_shortens_the_list(two):
     """The topic is followed again, in a generation of its own, and counts as the newer one."""
     world, first, second = two
     world.rewind("lands")
+    assert order_of(world)[:2] == (first, second)
     world.halts("again")
     world.decide("restart")
     world.run("read again")
