@@ -58,9 +58,8 @@ class Mutant:
         Returns:
             In which file.
         """
-        file, at = self.place(package)
-        text = file.read_text()
-        file.write_text(text[:at] + self.new + text[at + len(self.old) :])
+        file, text = self._applied(package)
+        file.write_text(text)
         _texts.cache_clear()  # another one may follow in the same copy
         return file
 
@@ -72,10 +71,20 @@ class Mutant:
             if not _exists(root, test)
         ]
         try:
-            self.place(root / PACKAGE)
+            file, text = self._applied(root / PACKAGE)
+            if file.suffix == ".py":
+                ast.parse(text)
         except LookupError as error:
             found.append(str(error))
+        except SyntaxError as error:
+            found.append(f"{self.check}: what it makes of {file.name} is no Python: {error}")
         return found
+
+    def _applied(self, package: Path) -> tuple[Path, str]:
+        """In which file it is, and the text of that with the replacement."""
+        file, at = self.place(package)
+        text = file.read_text()
+        return file, text[:at] + self.new + text[at + len(self.old) :]
 
 
 @cache

@@ -41,7 +41,7 @@ MUTANTS = (
     Mutant(
         "an empty commit is not understood",
         "if not (lines := _lines(found[0])):",
-        "lines = _lines(found[0])\n            if False:",
+        "lines = _lines(found[0])\n                if False:",
         "tests/unit/test_table_features.py::test_a_disk_that_fails_is_away",
     ),
     Mutant(
