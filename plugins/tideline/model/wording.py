@@ -90,8 +90,10 @@ def kept_reason(text: str) -> str:
     return text if len(text) <= LONGEST_REASON else f"{text[: LONGEST_REASON - 3]}..."
 
 
-def reason_problem(text: str) -> str | None:
-    """What is wrong with a reason; None if nothing is."""
+def reason_problem(text: str, wanted: str | None = None) -> str | None:
+    """What is wrong with a reason; None if nothing is. If one is `wanted`, a blank one is wrong."""
+    if wanted is not None and not text.strip():
+        return f"got nothing; allowed: {wanted}"
     if len(text) > LONGEST_REASON:
         return f"got {len(text):,} characters; allowed: {LONGEST_REASON:,}"
     if found := NO_TEXT.search(text):

@@ -33,9 +33,7 @@ def decide(
         BadInput: One of them is not open, or allows no such choice; the reason is none; or there
             are more or fewer that are alike: nobody has seen all of them.
     """
-    if not decision.reason.strip():
-        raise BadInput("reason: got nothing; allowed: the reason for the decision, in words")
-    if problem := reason_problem(decision.reason):
+    if problem := reason_problem(decision.reason, "the reason for the decision, in words"):
         raise BadInput(f"reason: {problem}")
     meant: set[str] = set()
 

@@ -292,9 +292,7 @@ def _there(tables: Tables, former: Former) -> Former:
 
 
 def _check(asked: EraseRequest) -> None:
-    if not asked.reason.strip():
-        raise BadInput("--reason: got nothing; allowed: why, in words and without the key")
-    if problem := reason_problem(asked.reason):
+    if problem := reason_problem(asked.reason, "why, in words and without the key"):
         raise BadInput(f"--reason: {problem}")
     if not asked.keys.columns:
         raise BadInput("--key: got nothing; allowed: COLUMN=VALUE, --raw-key, --keys-from")

@@ -234,7 +234,7 @@ class Upkeep:
         return merges
 
     def _attempt(self) -> Attempt:
-        return begin_attempt(self._run, self._ledger().control.ledger_id, self._table)
+        return begin_attempt(self._run, self._run.ledger.read().control.ledger_id, self._table)
 
     def _commit(self, change: TableChange, after_version: int) -> None:
         """Commit a change that moves no row, whoever has appended meanwhile.
@@ -261,7 +261,7 @@ class Upkeep:
         """Delete what nobody needs, behind a token that keeps older attempts from committing it."""
         if not self._table.vacuum(hours, delete=False, at_once=at_once).files:
             return FileCount(0, 0)
-        table, control = self._table.observe(), self._ledger().control
+        table, control = self._table.observe(), self._run.ledger.read().control
         if (table.token or 0) != control.token and table.version is not None:
             self.fence()
         self._run.ledger.refuse_lost()
@@ -292,7 +292,7 @@ class Upkeep:
         A decision may need the files of older versions: the rows that others have removed are
         found by the version in which the incident was opened, and a person may restore it.
         """
-        state = self._ledger()
+        state = self._run.ledger.read()
         findings = self._findings(state)
         if findings:
             raise Halted(
@@ -313,6 +313,3 @@ class Upkeep:
         if size is None:
             raise ServiceAway(f"table {self._table.uri} is gone; run again when it is back")
         return size
-
-    def _ledger(self) -> LedgerState:
-        return self._run.ledger.read()

@@ -128,9 +128,7 @@ def rewind_stream(run: RunContext, asked: RewindRequest) -> Rewind | None:
         ResetDetected: The table is not the one that the ledger knows.
         ServiceAway: Kafka, Spark or a store is away; the same command goes on later.
     """
-    if not asked.reason.strip():
-        raise BadInput("--reason: got nothing; allowed: why you rewind, in words")
-    if problem := reason_problem(asked.reason):
+    if problem := reason_problem(asked.reason, "why you rewind, in words"):
         raise BadInput(f"--reason: {problem}")
     finished = _rewind(run, asked)
     if finished is not None:
