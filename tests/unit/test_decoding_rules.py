@@ -13,7 +13,6 @@ from tideline.decoding.decode_rules import (
     in_portions,
     reconciled,
     still_decoded,
-    still_landed,
     to_decode,
     to_remove,
 )
@@ -123,7 +122,7 @@ def test_a_topic_that_was_replaced_is_named_by_its_id():
 def test_a_plan_is_repeated_as_far_as_it_is_landed():
     """After a rewind a cleared run decodes what is left of its plan."""
     now = landed_head(p0=[(0, 4), (6, 8)])
-    assert spans(still_landed([coordinates(0, 2, 7), coordinates(1, 0, 5)], now)) == [
+    assert spans(now.coverage.cut([coordinates(0, 2, 7), coordinates(1, 0, 5)])) == [
         (0, 2, 4),
         (0, 6, 7),
     ]

@@ -22,7 +22,7 @@ def test_what_waits_for_a_table_is_told():
         "table_version": 4,
         "ranges": [{**COORDINATES, "rows": 3}],
     }
-    data = events.build_audited_event(Audit(9, (), (), (), (), (), (), 3)).data()
+    data = events.AuditedEvent.of(Audit(9, (), (), (), (), (), (), 3)).data()
     assert_fits("audited-event", data)
     assert data == {"rows": 9, "table_version": 3}
 

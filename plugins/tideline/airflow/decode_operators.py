@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from tideline.airflow.step_operators import PublishingOperator, SparkStep, airflow_run
 from tideline.airflow.telemetry import publish_decoded
-from tideline.contract.events import build_decode_commits, build_decoded_event
+from tideline.contract.events import DecodeCommits, build_decoded_event
 from tideline.decoding.decode_steps import decode_rows, verify_decoded
 from tideline.stream.stream import Stream
 
@@ -24,7 +24,7 @@ class DecodeRows(SparkStep):
             record = decode_rows(run)
         if record is None:
             raise AirflowSkipException("nothing to decode")
-        return build_decode_commits(record).data()
+        return DecodeCommits.of(record, record.plan).data()
 
 
 class VerifyDecoded(PublishingOperator):

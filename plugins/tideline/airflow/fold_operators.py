@@ -8,7 +8,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from tideline.airflow.step_operators import PublishingOperator, SparkStep, airflow_run
 from tideline.airflow.telemetry import publish_folded
-from tideline.contract.events import build_fold_commit, build_folded_event
+from tideline.contract.events import FoldCommit, build_folded_event
 from tideline.folding.fold_steps import fold_changes, verify_current
 
 
@@ -21,7 +21,7 @@ class FoldChanges(SparkStep):
             record = fold_changes(run)
         if record is None:
             raise AirflowSkipException("nothing to fold, or not yet")
-        return build_fold_commit(record).data()
+        return FoldCommit.of(record, record.plan).data()
 
 
 class VerifyCurrent(PublishingOperator):

@@ -18,7 +18,7 @@ from tideline.airflow.approval import (
 from tideline.airflow.operation_forms import check_form, classes_in, listed
 from tideline.airflow.step_operators import translated_errors
 from tideline.contract.building import build_erased, build_maintenance, build_redriven
-from tideline.contract.events import build_audited_event, build_rewind_report
+from tideline.contract.events import AuditedEvent, build_rewind_report
 from tideline.errors import BadInput, NotEntitled, TidelineError
 from tideline.landing.context import now
 from tideline.launch.launcher import Launcher
@@ -114,7 +114,7 @@ class AuditStream(_Operation):
             launcher = self.launcher(stream) if buckets else None
             with open_run(stream, "audit", RunRequest(by=by), launcher) as run:
                 audit = require_clean(run, buckets)
-        event = build_audited_event(audit).data()
+        event = AuditedEvent.of(audit).data()
         audited = Asset(name=f"tideline/{stream.stream}/audited")
         context["outlet_events"][self.alias].add(audited, extra=event)
         rows = how_many(audit.rows, "row")

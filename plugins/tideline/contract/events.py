@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from tideline.contract.building import build_decoded, build_folded, build_rewind, build_run
 from tideline.contract.parts import DecodedRange, RangeWithRows, Shape
@@ -10,9 +10,6 @@ from tideline.model.current import Folding, FoldRecord
 from tideline.model.decoding import DecodeRecord
 from tideline.model.request import Lane
 from tideline.model.run import Lost, Rewind, RunRecord
-
-if TYPE_CHECKING:  # whoever publishes an event must not load what an audit needs
-    from tideline.rules.audit import Audit
 
 
 class LandedEvent(Shape):
@@ -132,24 +129,9 @@ def build_decoded_event(record: DecodeRecord, event_type: str = "") -> DecodedEv
     return DecodedEvent.of(event, decoded=rows, table_version=version)
 
 
-def build_decode_commits(record: DecodeRecord) -> DecodeCommits:
-    """What a committed decoding hands on, before it is verified."""
-    return DecodeCommits.of(record, record.plan)
-
-
 def build_folded_event(record: FoldRecord, folding: Folding) -> FoldedEvent:
     """What a verified fold tells those who wait for the current table."""
     return FoldedEvent.of(build_folded(record.plan.run_id, record, folding))
-
-
-def build_fold_commit(record: FoldRecord) -> FoldCommit:
-    """What a committed fold hands on, before it is verified."""
-    return FoldCommit.of(record, record.plan)
-
-
-def build_audited_event(audit: Audit) -> AuditedEvent:
-    """What a clean audit tells those who wait for it."""
-    return AuditedEvent.of(audit)
 
 
 def build_rewind_report(to_run: str, rewind: Rewind | None) -> RewindReport | NoRewindReport:

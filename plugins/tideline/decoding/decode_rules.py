@@ -123,11 +123,6 @@ def has_to_decode(head: Head, decoding: Decoding) -> bool:
     return bool(to_decode(head, decoding, 1) or to_remove(head, decoding))
 
 
-def still_landed(ranges: Iterable[CoordinateRange], head: Head) -> tuple[CoordinateRange, ...]:
-    """The parts of ranges whose raw rows are landed and verified."""
-    return head.coverage.cut(ranges)
-
-
 def still_decoded(head: Head, decoding: Decoding) -> tuple[CoordinateRange, ...]:
     """Coordinates that are decoded, and whose raw rows are landed and verified."""
     return (decoding.coverage & head.coverage).ranges(head.topic_names)

@@ -16,7 +16,6 @@ from tideline.decoding.decode_rules import (
     has_to_decode,
     split_by_ranges,
     split_decided,
-    still_landed,
     to_decode,
     to_remove,
 )
@@ -122,7 +121,7 @@ def plan_decoding(
         return _of_now(run, state, state.decoding.open.plan)
     before = run.ledger.find_decoding(run.run_id)
     if before is not None:
-        landed = still_landed(before.plan.ranges, state.head)
+        landed = state.head.coverage.cut(before.plan.ranges)
         there = state.decoding.coverage.cut(landed)
         anew, ranges = split_by_ranges(there, run.ledger.decoded_since(run.run_id))
         if anew:

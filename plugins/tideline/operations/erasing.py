@@ -479,7 +479,8 @@ def _take_out(run: RunContext, there: Former, erasure: Erasure) -> Erasure:
         _known(attempt.state, erasure)
         change = _change(run, attempt, erasure)
         for table in others:
-            erasure = _out_of(erasure, table, _removed(table, change))
+            removed = commit_checked(table, change, after_version=_newest(table))
+            erasure = _out_of(erasure, table, removed.version)
             reach("erase:taken")
     if raw is not None:
         attempt = begin_attempt(run, run.ledger.read().control.ledger_id)
@@ -520,10 +521,6 @@ def _known(state: LedgerState, erasure: Erasure) -> LedgerState:
             " decide about its incident, then erase again"
         )
     return state
-
-
-def _removed(table: MaintainedTablePort, change: TableChange) -> int:
-    return commit_checked(table, change, after_version=_newest(table)).version
 
 
 def _newest(table: MaintainedTablePort) -> int:

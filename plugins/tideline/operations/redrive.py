@@ -10,7 +10,7 @@ from itertools import chain
 from typing import get_args
 
 from tideline.decoding.decode_execution import TypedAttempt, commit, decode, halt_on_bad_rows
-from tideline.decoding.decode_rules import in_portions, split_decided, still_decoded, still_landed
+from tideline.decoding.decode_rules import in_portions, split_decided, still_decoded
 from tideline.decoding.decode_steps import CATCH_UP, finish_open, new_plan
 from tideline.decoding.typed_tables import check_tables, raw_table
 from tideline.decoding.verifying import close_decoding
@@ -63,7 +63,7 @@ def redrive(
         records = [left] if left is not None and is_own else []
         asked = sum(len(r.offsets) for record in records for r in record.plan.ranges)
         state = run.ledger.read()
-        ranges = still_landed(quarantined(run.typed.quarantine, classes, since), state.head)
+        ranges = state.head.coverage.cut(quarantined(run.typed.quarantine, classes, since))
         asked += sum(len(r.offsets) for r in ranges)
         _tell_let_go(run, state)
         for attempt, result in _decoded(run, ranges, tuple(classes) or ("all",)):
