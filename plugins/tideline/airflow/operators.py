@@ -182,7 +182,7 @@ class ResolveReset(HITLOperator):
                 self.log.warning("%s may not decide about %s: asking again", by, self.stream.stream)
                 return self.execute(context)
             ledger, run_id = open_ledger(self.stream), context["dag_run"].run_id
-            asked = asked_incidents(ledger, run_id)
+            asked = asked_incidents(ledger.read(), run_id)
             choices = approval.choices_from(event["chosen_options"], asked)
             comment = (event.get("params_input") or {}).get(approval.COMMENT)
             reason = kept_reason(str(comment or ""))

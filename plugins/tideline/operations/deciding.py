@@ -87,12 +87,8 @@ def closed_line(incident: Incident) -> str:
     return f"{incident.incident_id}: {finding.place}: {finding.kind}: {by} {incident.outcome}"
 
 
-def asked_incidents(ledger: Ledger, run_id: str) -> tuple[Incident, ...]:
+def asked_incidents(state: LedgerState, run_id: str) -> tuple[Incident, ...]:
     """The open incidents that a run's form asks about and nobody has answered elsewhere."""
-    return _asked(ledger.read(), run_id)
-
-
-def _asked(state: LedgerState, run_id: str) -> tuple[Incident, ...]:
     return tuple(i for i in state.control.incidents if i.asked_in == run_id and not i.is_decided)
 
 
@@ -111,7 +107,7 @@ def answer(
     at = now()
 
     def record(state: LedgerState) -> LedgerState:
-        for incident in _asked(state, run_id):
+        for incident in asked_incidents(state, run_id):
             choice = choices.get(incident.finding.kind, "fail")
             state = state.with_decision(incident.incident_id, Decision(choice, by, at, reason))
         return state
