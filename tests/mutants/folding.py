@@ -235,6 +235,12 @@ MUTANTS = (
         SEALED,
     ),
     Mutant(
+        "fold: sums of a column that is gone count no more",
+        'if gone := {c.source for c in folding.columns} - {str(c["name"]) for c in columns}:',
+        "if gone := set[str]():",
+        f"{CURRENT}::test_a_typed_table_without_a_column_of_before_has_all_folded_anew",
+    ),
+    Mutant(
         "fold: what was swept ends with its event type",
         "if after.floors and not is_sealed and last_type(run) not in (None, layout.type):",
         "if False:",

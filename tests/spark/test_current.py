@@ -232,6 +232,20 @@ def test_a_table_that_others_have_changed_halts_and_is_folded_anew(orders):
     assert orders.rows()[7] == ("b", 7)
 
 
+def test_a_typed_table_without_a_column_of_before_has_all_folded_anew(orders):
+    """It has another address, and fewer listed fields: sums of the rows there had that column."""
+    orders.sends(("c", 1, "a", 1), ("c", 2, "b", 2))
+    orders.run("one")
+    orders.decode["value"]["fields"] = ["id", "note"]
+    orders.decode["table"] = {"uri": f"{orders.tables['decoded']}_2"}
+    orders.decode["quarantine"] = {"uri": f"{orders.tables['quarantine']}_2"}
+    orders.sends(("u", 1, "c", 3))
+    assert orders.run("two").folded.plan.is_anew
+    assert orders.rows() == {1: ("c", None), 2: ("b", None)}
+    with open_run(orders.stream, "check", RunRequest()) as run:
+        assert not check_current(run).flaws
+
+
 def test_what_is_fixed_stays(orders):
     orders.sends(("c", 1, "a", 1))
     orders.run("one")

@@ -55,6 +55,7 @@ from tideline.model.decoding import INVALID, OF_ENVELOPE, OWN_COLUMNS, UNAVAILAB
 from tideline.model.incident import decided_incident
 from tideline.model.offsets import partition_counts
 from tideline.model.places import Places
+from tideline.model.wording import first_few
 from tideline.stream.decode_section import Decode
 from tideline.table.schema import Field
 
@@ -98,7 +99,7 @@ def plan_fold(
     by_time = decided_incident(folding.incidents, "key_moved", "by_time")
     refolds = by_time or decided_incident(folding.incidents, "current_changed", "refold")
     deletes = _deletes(run, state, layout, columns)
-    if reasons := list(_reasons_for_all(run, folding, work, state, deletes)):
+    if reasons := list(_reasons_for_all(run, folding, work, state, deletes, columns)):
         log.warning("the current table is rebuilt, once: %s", "; ".join(reasons))
     is_anew |= bool(is_new or reasons or refolds is not None)
     order = _order(folding, layout, is_by_time=by_time is not None)
@@ -190,7 +191,12 @@ def sealed_fold(run: RunContext, state: LedgerState, plan: FoldPlan) -> SealedFo
 
 
 def _reasons_for_all(
-    run: RunContext, folding: Folding, work: Due, state: LedgerState, deletes: Deletes
+    run: RunContext,
+    folding: Folding,
+    work: Due,
+    state: LedgerState,
+    deletes: Deletes,
+    columns: Sequence[Field],
 ) -> Iterator[str]:
     """Why what stands in the table counts for nothing, in words; nothing where it counts."""
     order = state.head.order_of_incarnations
@@ -198,6 +204,8 @@ def _reasons_for_all(
         yield "other changes delete than those by which it was folded"
     if folding.has_old_sums:
         yield "its sums are of an older kind"
+    if gone := {c.source for c in folding.columns} - {str(c["name"]) for c in columns}:
+        yield f"the typed table no longer has {first_few(sorted(gone))}"
     if are_reordered(folding, order):
         yield "incarnations of the topic came in another order than they were folded in"
     if loses_a_barrier(work, folding):
