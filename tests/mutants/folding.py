@@ -236,8 +236,8 @@ MUTANTS = (
     ),
     Mutant(
         "fold: sums of a column that is gone count no more",
-        'if gone := {c.source for c in folding.columns} - {str(c["name"]) for c in columns}:',
-        "if gone := set[str]():",
+        "if gone := lost_columns(folding.columns, columns):",
+        "if gone := ():",
         f"{CURRENT}::test_a_typed_table_without_a_column_of_before_has_all_folded_anew",
     ),
     Mutant(

@@ -17,6 +17,7 @@ from tideline.folding.fold_rules import (
     deletes_otherwise,
     drops_of,
     is_time,
+    lost_columns,
     refused_changes,
     share_now,
     unproven_since,
@@ -27,6 +28,7 @@ from tideline.folding.fold_rules import (
 from tideline.ledger.state import Control, LedgerState
 from tideline.model.current import (
     BucketState,
+    CurrentColumn,
     Deletes,
     Floor,
     Folding,
@@ -337,3 +339,30 @@ def test_a_value_of_several_parts_deletes_nothing():
     assert [wrong_mark(name, typed) for name in (None, "one", "two")] == [None] * 3
     for name in ("list", "any"):
         assert wrong_mark(name, typed).startswith(f"{name} has values of several parts")
+
+
+def test_columns_and_fields_that_the_typed_table_lost_are_named():
+    """At any depth; what came, and another order, is no loss."""
+
+    def struct(**fields):
+        return {"type": "struct", "fields": [{"name": n, "type": t} for n, t in fields.items()]}
+
+    def typed(**columns):
+        return [{"name": n, "type": t} for n, t in columns.items()]
+
+    inner = struct(x="long", y="string")
+    lists = {"type": "array", "elementType": struct(z="long")}
+    pairs = {"type": "map", "keyType": "string", "valueType": inner}
+    kinds = {"k": "long", "s": struct(a="long", b=inner), "l": lists, "m": pairs}
+    folded = [CurrentColumn(n, n, kind) for n, kind in kinds.items()]
+    assert lost_columns(folded, typed(**kinds, more="long")) == ()
+    grown = kinds | {"s": struct(b=struct(y="string", x="long", new="long"), a="long")}
+    assert lost_columns(folded, typed(**grown)) == ()
+    less = {
+        "k": "long",
+        "s": struct(b=struct(x="long")),
+        "l": {"type": "array", "elementType": struct(other="long")},
+        "m": {"type": "map", "keyType": "string", "valueType": struct(y="string")},
+    }
+    assert lost_columns(folded, typed(**less)) == ("s.a", "s.b.y", "l.z", "m.x")
+    assert lost_columns(folded, typed(s=kinds["s"], l=lists)) == ("k", "m")

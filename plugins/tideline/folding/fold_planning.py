@@ -29,6 +29,7 @@ from tideline.folding.fold_rules import (
     fold_plan_id,
     is_time,
     loses_a_barrier,
+    lost_columns,
     ranges_to_refold,
     sequence_of,
     unproven_since,
@@ -204,8 +205,8 @@ def _reasons_for_all(
         yield "other changes delete than those by which it was folded"
     if folding.has_old_sums:
         yield "its sums are of an older kind"
-    if gone := {c.source for c in folding.columns} - {str(c["name"]) for c in columns}:
-        yield f"the typed table no longer has {first_few(sorted(gone))}"
+    if gone := lost_columns(folding.columns, columns):
+        yield f"the typed table no longer has {first_few(gone)}"
     if are_reordered(folding, order):
         yield "incarnations of the topic came in another order than they were folded in"
     if loses_a_barrier(work, folding):

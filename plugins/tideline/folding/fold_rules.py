@@ -261,6 +261,39 @@ def current_columns_of(
     return tuple(found)
 
 
+def lost_columns(
+    folded: Iterable[CurrentColumn], typed: Iterable[Mapping[str, object]]
+) -> tuple[str, ...]:
+    """Columns that were folded, and fields in them, that the typed table no longer has.
+
+    The sums of rows that stand have them still.
+    """
+    now = {str(column["name"]): column["type"] for column in typed}
+    return tuple(
+        name
+        for column in folded
+        for name in (
+            _lost_fields(column.source, column.type, now[column.source])
+            if column.source in now
+            else [column.source]
+        )
+    )
+
+
+def _lost_fields(name: str, before: object, now: object) -> list[str]:
+    """The fields that a type no longer has, at any depth, with dots between levels."""
+    if not (isinstance(before, Mapping) and isinstance(now, Mapping)):
+        return []
+    fields, found = {f["name"]: f["type"] for f in now.get("fields", ())}, list[str]()
+    for field in before.get("fields", ()):
+        at = f"{name}.{field['name']}"
+        there = fields.get(field["name"])
+        found += [at] if there is None else _lost_fields(at, field["type"], there)
+    for part in ("elementType", "keyType", "valueType"):
+        found += _lost_fields(name, before.get(part), now.get(part))
+    return found
+
+
 def wrong_key(
     key: Sequence[str], typed: Sequence[Mapping[str, object]], sequence: Sequence[str] = ()
 ) -> str | None:

@@ -11,12 +11,14 @@ import os
 import shutil
 import threading
 import uuid
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -61,6 +63,7 @@ log = logging.getLogger("tideline")
 _THREAD_BYTES = 250 * 1024 * 1024
 """Memory that a thread may take."""
 _MOST_NAMED = 5
+_Part = TypeVar("_Part")
 
 
 def fold(job: FoldJob, stores: Stores, stage: Stage) -> FoldResult:
@@ -91,13 +94,20 @@ class _Work:
         runs: The changes.
         barrier: The last one that says that all rows are gone.
         says_all: Whether something is said of rows without a change, too.
-        is_stopped: Whether a bucket has failed.
+        is_stopped: Whether a bucket has failed, or the run is ended.
     """
 
     runs: Sequence[SortedRun]
     barrier: Barrier | None
     says_all: bool
     is_stopped: threading.Event = field(default_factory=threading.Event)
+
+    def until_stopped(self, parts: Iterable[_Part]) -> Iterator[_Part]:
+        """What is read, until a bucket has failed or the run is ended."""
+        for part in parts:
+            if self.is_stopped.is_set():
+                raise InterruptedError
+            yield part
 
 
 @dataclass
@@ -319,17 +329,13 @@ class _Fold:
         """
         writer = Writer(self.stores(self.job.current.uri), self._path(bucket))
 
-        def write(rows: pa.RecordBatch) -> None:
-            if work.is_stopped.is_set():
-                raise InterruptedError
-            writer.add(rows)
-
-        changes = [run.parts(self.shape, bucket) for run in work.runs]
         with ExitStack() as opened:
             opened.callback(writer.drop)
-            read = self._rows_of(bucket, opened) if standing is None else standing
+            rows = self._rows_of(bucket, opened) if standing is None else standing
+            read = [work.until_stopped(part) for part in rows]
+            changes = [work.until_stopped(run.parts(self.shape, bucket)) for run in work.runs]
             found = fold_bucket(
-                self.shape, read, changes, work.barrier, write, says_all=work.says_all
+                self.shape, read, changes, work.barrier, writer.add, says_all=work.says_all
             )
             writer.close()
         return found, writer.path if writer.is_made else None
@@ -344,7 +350,7 @@ class _Fold:
         """
         found = FoldedBucket()
         with ExitStack() as opened:
-            batches = (rows for file in self._rows_of(bucket, opened) for rows in file)
+            batches = work.until_stopped(chain.from_iterable(self._rows_of(bucket, opened)))
             folder = self._spills / f"{bucket}"
             folder.mkdir()
             opened.callback(shutil.rmtree, folder)  # a table in another order is more than a disk

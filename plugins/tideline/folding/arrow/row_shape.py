@@ -34,6 +34,7 @@ _MOST_ROWS, _BATCH_BYTES, _READ_BYTES = 65_536, 16 * 1024 * 1024, 1024 * 1024
 """Of a batch that is read; and how much of a column is fetched at a time."""
 _FEW_ROWS = 1024
 """So many are read at a time where a file's size does not tell how large they are."""
+_GONE = "it is gone; run again, in case a maintenance or a VACUUM has removed it meanwhile"
 
 
 def arrow_type(kind: object) -> pa.DataType:
@@ -235,7 +236,7 @@ def read_rows(
                             foreign(len(ours) - len(rows))
                     yield rows
     except FileNotFoundError as error:
-        raise _damaged(path, "it is gone") from error
+        raise _damaged(path, _GONE) from error
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise _damaged(path, str(error)) from error
     except OSError as error:
