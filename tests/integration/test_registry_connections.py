@@ -118,10 +118,12 @@ def test_login_and_token_are_sent(stub, more, header):
     assert {h.get("Authorization") for _, h in stub.asked} == {header}
 
 
-def test_no_secret_is_logged(stub, caplog):
+def test_no_secret_is_logged(stub, caplog, monkeypatch):
     """Not even when the client says everything that it does."""
     for name in (None, "httpx", "httpcore"):  # Airflow, once it is imported, quiets the client
         caplog.set_level(logging.DEBUG, logger=name)
+    # ours quiets it as well
+    monkeypatch.setattr(logging.getLogger("httpx"), "setLevel", lambda level: None)
     stub.answer = both_answers
     asked(stub.connection(login="me", password=SECRET))
     asked(stub.connection(extra={"token": SECRET}))
