@@ -14,8 +14,9 @@ from typing import Any
 from tideline.errors import BadInput, NotEntitled
 from tideline.model.incident import Incident, class_entry
 from tideline.model.verdicts import POLICIES, VERDICTS, valid_choices
-from tideline.model.wording import first_few, shown
+from tideline.model.wording import LONGEST_REASON, first_few, shown
 from tideline.stream.stream import Stream
+from tideline.texts import one_line
 
 NOBODY = "airflow"
 """What is recorded where Airflow names nobody: a schedule, or an asset's event."""
@@ -204,7 +205,7 @@ def body_for(incidents: Iterable[Incident], deciders: Collection[str] | None = N
 def _paragraph(incident: Incident) -> list[str]:
     finding = incident.finding
     lines = [
-        f"**{incident.incident_id}** {finding.place}: {finding.kind}: {finding.cause}.",
+        f"**{incident.incident_id}** {finding.place}: {finding.kind}: {_line(finding.cause)}.",
         "",
         f"- expected: {_verbatim(finding.expected)}",
         f"- found: {_verbatim(finding.actual)}",
@@ -216,9 +217,13 @@ def _paragraph(incident: Incident) -> list[str]:
 
 
 def _verbatim(text: str) -> str:
-    """What was observed, in a line, which others may have written: it makes no link or image."""
-    quoted = text.replace("`", "'")
-    return f"`{quoted}`"
+    """What was observed, which others may have written: it makes no line, link or image here."""
+    line = _line(text).replace("`", "'")
+    return f"`{line}`"
+
+
+def _line(text: str) -> str:
+    return one_line(text, LONGEST_REASON)
 
 
 def choices_from(options: Iterable[str], incidents: Iterable[Incident]) -> Mapping[str, str]:
