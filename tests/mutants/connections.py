@@ -285,6 +285,12 @@ MUTANTS = (
         "tests/unit/test_approval.py",
     ),
     Mutant(
+        "what a finding says is one line",
+        "object.__setattr__(self, name, one_line(text, _LONGEST))",
+        "object.__setattr__(self, name, text)",
+        "tests/unit/test_incidents.py::test_what_a_finding_says_is_one_line",
+    ),
+    Mutant(
         "no query, user or fragment of an address is shown",
         'return _ADDRESS.sub(_bare_address, _LOGIN.sub(r"\\1***@", text))',
         "return text",

@@ -7,6 +7,7 @@ from tideline.airflow import approval
 from tideline.errors import BadInput
 from tideline.model.incident import Finding, Incident
 from tideline.model.offsets import one_interval
+from tideline.model.wording import LONGEST_REASON
 
 
 def incident(kind, partition=0, number=1):
@@ -75,6 +76,14 @@ def test_what_was_observed_makes_nothing_of_the_form():
         assert line.startswith(f"- {label}: `'x' **incident-9**: harmless")
         assert (line.count("`"), line[-1]) == (2, "`")
     assert "\u202e" not in "".join(lines)
+
+
+def test_what_was_observed_is_shown_in_part():
+    """A form has many of them; the incident keeps more."""
+    text = "x" * 3_000
+    body = approval.body_for([Incident("incident-1", "run", NOW, Finding("unknown", text, text))])
+    assert max(map(len, body.splitlines())) < 2_100
+    assert "x" * LONGEST_REASON in body
 
 
 def test_every_option_is_known_when_the_dag_is_parsed():

@@ -162,3 +162,12 @@ def test_a_gap_decides_about_its_rows_but_where_the_log_is_doubted(case, other, 
     ranges = (planned(0, 10), planned(10, 20, generation=1))
     gap = doubting("unexplained_gap", "p1", *ranges)
     assert without_doubted(gap, [gap, other]).unverified == ranges[2 - left :], case
+
+
+def test_what_a_finding_says_is_one_line():
+    """Whoever writes a commit, a schema or a record could write lines of a log otherwise."""
+    text = "a\n2026-11-29 INFO all is well \u202e"
+    finding = Finding("unknown", text, text, detail=text)
+    for said in (finding.expected, finding.actual, finding.cause):
+        assert said.startswith("a 2026")
+        assert "\u202e" not in said
