@@ -10,9 +10,10 @@ import logging
 import re
 import sys
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
-from tideline.texts import LONGEST_LOGIN, bare, one_line
+from tideline.texts import bare, cleaned_beginning, one_line
 
 _SECRET_KEY = re.compile(
     r"pass|secret|token|keytab|jaas|credential|private|(?:account|access|api)[_-]?key|keyfile"
@@ -96,16 +97,11 @@ def without(text: str, secrets: Iterable[str | None]) -> str:
 
 
 def redacted_line(text: str, secrets: Iterable[str | None] = (), most: int = 500) -> str:
-    """A text of somebody else's as `one_line` shows it, with secrets taken out.
-
-    Of a long text only its beginning is looked at, and the last of that is left out: it may be the
-    first part of a secret.
-    """
-    known, looked_at = [s for s in secrets if s], _LOOKED_AT * most
-    if len(text) <= looked_at:
-        return one_line(without(text, known), most)
-    end = max(LONGEST_LOGIN, *map(len, known), 0)
-    return one_line(without(text[:looked_at], known)[:-end], most)
+    """A text of somebody else's as `one_line` shows it, with secrets taken out."""
+    known = [secret for secret in secrets if secret]
+    longest = max(map(len, known), default=0)
+    beginning = cleaned_beginning(text, _LOOKED_AT * most, partial(without, secrets=known), longest)
+    return one_line(beginning, most)
 
 
 def may_hold_secret(text: str) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 
@@ -22,7 +23,7 @@ _LOGIN = re.compile(
 )
 """A user, and what follows the colon and is no port, up to the last `@` of the word: a password may
 have any character, also one that ends an address, or a blank."""
-LONGEST_LOGIN = 700
+_LONGEST_LOGIN = 700
 """Characters; of a text that is cut, as many go: the first part of a login is not known as one."""
 
 
@@ -78,8 +79,20 @@ def one_line(text: str, most: int = 500) -> str:
     Args:
         most: Characters.
     """
-    text, looked_at = " ".join(text.split()), 100 * most
-    cleaned = clean(text[:looked_at])
-    if len(text) > looked_at:
-        cleaned = cleaned[:-LONGEST_LOGIN]
-    return cleaned[:most]
+    return cleaned_beginning(" ".join(text.split()), 100 * most, clean)[:most]
+
+
+def cleaned_beginning(
+    text: str, looked_at: int, cleaned: Callable[[str], str], longest: int = 0
+) -> str:
+    """What is clean of the beginning of a text; its end is left out where the text is cut there.
+
+    The end may be the first part of what would have been taken out.
+
+    Args:
+        looked_at: Characters of the text.
+        cleaned: Takes something out of a text.
+        longest: Characters of the longest that is taken out, if that is longer than a login.
+    """
+    found = cleaned(text[:looked_at])
+    return found if len(text) <= looked_at else found[: -max(_LONGEST_LOGIN, longest)]
