@@ -16,7 +16,7 @@ from tideline.kafka.kafka_settings import kafka_settings
 from tideline.landing.context import RunContext, TypedTables
 from tideline.launch.job import SparkPort
 from tideline.launch.launcher import Launcher
-from tideline.launch.progress import Stage, logged_seldom
+from tideline.launch.progress import Stage
 from tideline.ledger.delta_store import DeltaLedgerStore
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.ledger_port import LedgerStore
@@ -158,7 +158,7 @@ def open_run(
         patience_seconds: How long brokers that are away are waited for, if that is less than the
             connection says.
         cluster: A client of the stream's cluster that others use as well; it stays open.
-        stage: Is told how far a fold is; None: the log is, now and then.
+        stage: Is told how far a fold is; None: the log is, where a fold takes long.
     """
     settings = kafka_settings(stream.kafka.connection)
     if patience_seconds is not None:
@@ -205,7 +205,7 @@ def open_run(
             warnings=settings.warnings,
             connect_catalog=None if stream.catalog is None else connect_catalog,
             open_table=partial(_maintained, store),
-            fold=partial(fold_here, partial(_files, store), stage or logged_seldom()),
+            fold=partial(fold_here, partial(_files, store), stage),
         )
 
 

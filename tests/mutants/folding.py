@@ -230,8 +230,8 @@ MUTANTS = (
     ),
     Mutant(
         "fold: what a forgotten fold has sealed is learned",
-        "    told, after = recover_folds(run, state), state.folding",
-        "    told, after = None, state.folding",
+        "    if (learned := recover_folds(run, state)) is not None:",
+        "    if (learned := None) is not None:",
         SEALED,
     ),
     Mutant(
@@ -242,7 +242,7 @@ MUTANTS = (
     ),
     Mutant(
         "fold: what was swept ends with its event type",
-        "if after.floors and not is_sealed and last_type(run) not in (None, layout.type):",
+        "if folding.floors and sealed is None and _is_of_other_type(run, layout):",
         "if False:",
         SEALED,
     ),
@@ -254,7 +254,7 @@ MUTANTS = (
     ),
     Mutant(
         "fold: a table of before tells a new one",
-        '        table = run.open_table("current", last[0].plan.table_uri)',
+        '        table = run.open_table("current", last.table_uri)',
         "        return None",
         SEALED,
     ),

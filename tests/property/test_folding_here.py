@@ -1,9 +1,11 @@
 """The fold in the run's own process: whatever portions come, the definition decides."""
 
+import logging
 import os
 import random
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,6 +18,7 @@ from tests.worlds.fold_histories import portions, records
 from tests.worlds.folds import SEQUENCE, Folds, at, change, same
 from tideline.delta.delta_io import files_of
 from tideline.errors import ServiceAway, VerificationFailed
+from tideline.folding import engine
 from tideline.folding.arrow import folding, spilling
 from tideline.folding.arrow import row_shape as rows_module
 from tideline.folding.arrow.buckets import Writer
@@ -472,6 +475,16 @@ def test_who_waits_is_told_how_far_a_fold_is(tmp_path):
         "changes of 0 of 1 file read",
         *(f"{n} of 3 buckets folded" for n in (1, 2, 3)),
     ]
+
+
+def test_a_short_fold_behind_long_work_says_nothing_to_the_log(standing, monkeypatch, caplog):
+    """The run was opened long before, and has landed and decoded since."""
+    fold = partial(fold_here, stores, None)
+    times = iter([1000.0, *(1001.0 for _ in range(100))])
+    monkeypatch.setattr(engine, "logged_seldom", lambda: logged_seldom(lambda: next(times)))
+    with caplog.at_level(logging.INFO, "tideline"):
+        fold(job_of(standing))
+    assert not [m for m in caplog.messages if "folded" in m or "read" in m]
 
 
 def test_a_disk_that_is_full_may_pass(standing, monkeypatch):

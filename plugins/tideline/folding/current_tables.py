@@ -12,7 +12,7 @@ from tideline.errors import BadInput, FoldingHalted, ServiceAway
 from tideline.folding.fold_rules import layout_text
 from tideline.landing.context import RunContext, log, now
 from tideline.ledger.state import LedgerState
-from tideline.model.current import BUCKET, Folding, Layout, SealedFold
+from tideline.model.current import BUCKET, Folding, FoldPlan, Layout, SealedFold
 from tideline.model.head import KnownCommit
 from tideline.model.incident import Finding
 from tideline.model.observation import TableObservation
@@ -160,10 +160,10 @@ def forgotten_folds(table: TablePort, folding: Folding) -> tuple[KnownCommit, ..
     return tuple(c for c in newer if (is_plan(c.commit_id) or c.fold) and c.commit_id != ours)
 
 
-def last_type(run: RunContext) -> str | None:
-    """The event type that the ledger's last closed fold was of; None where there was no fold."""
-    last = list(run.ledger.fold_closings())[-1:]
-    return last[0].plan.layout.type if last else None
+def last_folded(run: RunContext) -> FoldPlan | None:
+    """What the ledger's last closed fold has folded; None where there was no fold."""
+    closings = list(run.ledger.fold_closings())
+    return closings[-1].plan if closings else None
 
 
 def recover_folds(run: RunContext, state: LedgerState) -> tuple[SealedFold | None, Places] | None:
@@ -178,19 +178,20 @@ def recover_folds(run: RunContext, state: LedgerState) -> tuple[SealedFold | Non
     Raises:
         ServiceAway: The store is away.
     """
-    table = table_of(run)
+    table, last = table_of(run), None
     if (seen := table.observe()).token is None:
-        last = list(run.ledger.fold_closings())[-1:]
-        if not last or run.open_table is None:
+        last = last_folded(run)
+        if last is None or run.open_table is None:
             return None
-        table = run.open_table("current", last[0].plan.table_uri)
+        table = run.open_table("current", last.table_uri)
         seen = table.observe()
     if not seen.exists or seen.ledger_id != state.control.ledger_id:
         return None
     if not (forgotten := forgotten_folds(table, state.folding)):
         return None
-    newest, named = forgotten[0], section(run).type or ""
-    tells = bool(newest.fold) and (table is table_of(run) or last_type(run) == named)
+    newest = forgotten[0]
+    is_of_type = last is None or last.layout.type == (section(run).type or "")
+    tells = bool(newest.fold) and is_of_type
     where = f"version {newest.version} of {table.uri}"
     log.warning(
         "the fold of %s, which the ledger does not know, %s",

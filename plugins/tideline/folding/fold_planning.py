@@ -9,7 +9,7 @@ from tideline.decoding.incarnations import with_incarnations
 from tideline.errors import BadInput, ServiceAway
 from tideline.folding.current_tables import (
     fold_begins_anew,
-    last_type,
+    last_folded,
     recover_folds,
     refuse_other_type,
     section,
@@ -137,20 +137,25 @@ def _of_new_table(run: RunContext, state: LedgerState, layout: Layout) -> Foldin
 
     That is stored: the plan does not have all of it.
     """
-    told, after = recover_folds(run, state), state.folding
+    folding, sealed, since = state.folding, None, None
+    if (learned := recover_folds(run, state)) is not None:
+        sealed, lost = learned
 
-    def learn(latest: LedgerState) -> LedgerState:
-        assert told is not None
-        return replace(latest, folding=latest.folding.having_learned(*told))
+        def learn(latest: LedgerState) -> LedgerState:
+            return replace(latest, folding=latest.folding.having_learned(sealed, lost))
 
-    if told is not None:
-        after = run.ledger.update(learn).folding
-    is_sealed = told is not None and told[0] is not None
-    if after.floors and not is_sealed and last_type(run) not in (None, layout.type):
+        folding = run.ledger.update(learn).folding
+        since = folding.unproven_since
+    if folding.floors and sealed is None and _is_of_other_type(run, layout):
         log.warning("what was swept was of another event type: the table is unproven until a sweep")
-        after = after.without_floors(state.decoding.coverage, state.head.order_of_incarnations)
-    since = None if told is None else after.unproven_since
-    return replace(after.of_new_table(), unproven_since=since)
+        folding = folding.without_floors(state.decoding.coverage, state.head.order_of_incarnations)
+    return replace(folding.of_new_table(), unproven_since=since)
+
+
+def _is_of_other_type(run: RunContext, layout: Layout) -> bool:
+    """Whether the last fold was of another event type."""
+    last = last_folded(run)
+    return last is not None and last.layout.type != layout.type
 
 
 def _with_floors(
