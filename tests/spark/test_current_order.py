@@ -6,6 +6,7 @@ On a real broker; what the command line says and the table holds.
 import json
 import shutil
 from dataclasses import replace
+from uuid import UUID
 
 import pytest
 from kafka.admin import NewPartitions
@@ -18,13 +19,19 @@ from tideline.model.request import RunRequest
 from tideline.wiring import open_ledger, open_run
 
 
-def follows(orders, *, sorts_first):
-    """The topic is created again, with an id that sorts before that of before, or behind it."""
-    before = orders.harness.topic_id()
+def create_anew(orders, shelf, shelves):
+    """The topic is created again, until its id sorts into one of equal parts of all ids.
+
+    An id to sort before a given one would be waited for without end where that one is very low.
+
+    Args:
+        shelf: Which part, from 0.
+        shelves: How many parts.
+    """
     while True:
         orders.harness.delete()
         orders.harness.create(partitions=1)
-        if (orders.harness.topic_id() < before) == sorts_first:
+        if UUID(orders.harness.topic_id()).int * shelves >> 128 == shelf:
             return
 
 
@@ -69,12 +76,13 @@ def test_a_topic_that_grows_after_all_rows_went_halts(harness, spark, capsys):
 def test_a_backlog_of_two_incarnations(harness, spark, sorts_first):
     """The rows of the topic of today count, in whatever order ids sort and runs decode."""
     orders = Changing(harness, spark)
+    create_anew(orders, int(sorts_first), 2)
     sections = orders.decode, orders.current
     orders.more = {"on_reset": {"topic_recreated": "restart"}, "limits": {"max_records_per_run": 9}}
     orders.sends(*(("c", n, "old", n) for n in range(8)))
     raw = harness.stream(name="orders", **orders.more)
     harness.run(raw, "raw 1", spark)
-    follows(orders, sorts_first=sorts_first)
+    create_anew(orders, int(not sorts_first), 2)
     orders.sends(*(("u", n, "new", n) for n in range(6)), ("d", 7), (None, 7))
     harness.run(raw, "raw 2", spark)
     orders.more["limits"] = {"max_records_per_run": 4}
@@ -91,13 +99,14 @@ def test_a_backlog_of_two_incarnations(harness, spark, sorts_first):
 def test_a_table_that_is_made_anew_follows_the_same_order(harness, spark, capsys):
     """Three incarnations; the table is deleted, and folded from what is decoded."""
     orders = Changing(harness, spark)
+    create_anew(orders, 2, 3)
     orders.more = {"on_reset": {"topic_recreated": "restart"}}
     orders.sends(*(("c", n, "0", n) for n in range(4)))
     orders.run("one")
-    follows(orders, sorts_first=True)
+    create_anew(orders, 1, 3)
     orders.sends(("u", 1, "1", 1), ("u", 2, "1", 2), ("d", 3), (None, 3))
     orders.run("two")
-    follows(orders, sorts_first=True)
+    create_anew(orders, 0, 3)
     orders.sends(("u", 1, "2", 1))
     orders.run("three")
     wanted = {0: ("0", 0), 1: ("2", 1), 2: ("1", 2)}
@@ -117,10 +126,11 @@ def test_a_table_that_is_made_anew_follows_the_same_order(harness, spark, capsys
 def test_a_ledger_of_before_learns_the_order_and_folds_anew_once(harness, spark):
     """It has no list of incarnations, and has guessed: a dead topic's rows stand in the table."""
     orders = Changing(harness, spark)
+    create_anew(orders, 1, 2)
     orders.more = {"on_reset": {"topic_recreated": "restart"}}
     orders.sends(*(("c", n, "old", n) for n in range(4)))
     orders.run("one")
-    follows(orders, sorts_first=True)
+    create_anew(orders, 0, 2)
     orders.sends(("u", 1, "new", 1), ("d", 2), (None, 2))
     orders.run("two")
     ledger, (old, new) = open_ledger(orders.stream), orders.head.eras
