@@ -68,7 +68,8 @@ test-values: $(TESTS_READY)
 test-histories: $(TESTS_READY)
 	$(BIN)/pytest -o cache_dir=.pytest_cache/histories $(wildcard tests/dags tests/simulation tests/steps)
 
-test: setup-tests lint  ## Lint, then all tests but the slow suites, part by part, three at once; each part: python -m tests --help
+test: $(TESTS_READY)  ## Lint, then all tests but the slow suites, part by part, three at once; each part: python -m tests --help
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target setup-tests lint
 	$(BIN)/python -m tests
 
 test-faults: setup-tests  ## Every fault of the catalogue and every crash, as tables; slow tests of other suites; PARTS=
