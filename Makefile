@@ -22,12 +22,18 @@ define ARCHIVE
 	@$(BIN)/python -m tideline.launch.jvm; $(call TOOK,archive of Spark's classes)
 endef
 
+# Where Python is told to write no bytecode, each process would else compile 300 files of ours.
+define BYTECODE
+	@$(BIN)/python -m compileall -q plugins dags spark_jobs devstack
+endef
+
 help:  ## What there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 setup: $(READY)  ## What a run and the demo need: packages, Java if there is none, jars
 	$(JAVA)
 	@$(JARS) broker; $(call TOOK,jars)
+	$(BYTECODE)
 	$(ARCHIVE)
 
 $(READY): requirements.txt requirements/demo.txt requirements/uv.txt pyproject.toml plugins/tideline/versions.py
@@ -41,6 +47,7 @@ $(READY): requirements.txt requirements/demo.txt requirements/uv.txt pyproject.t
 setup-tests: $(TESTS_READY)  ## What tests and checks need besides: packages, jars, a schema registry; 250 MB
 	$(JAVA)
 	@$(JARS) broker delta s3proxy; $(call TOOK,jars)
+	$(BYTECODE)
 	$(ARCHIVE)
 	@PYTHONPATH=plugins:. $(BIN)/python -m devstack.registry_program; $(call TOOK,schema registry)
 
