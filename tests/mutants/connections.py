@@ -101,7 +101,7 @@ MUTANTS = (
     ),
     Mutant(
         "Java's alert about one connection may pass",
-        'if "internal_error" in said:',
+        'if "internal_error" in reason:',
         "if False:",
         REFUSALS,
     ),

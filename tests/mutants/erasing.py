@@ -17,8 +17,8 @@ MUTANTS = (
     ),
     Mutant(
         "a tombstone that has bytes is one",
-        "    for role, column, said in _SAY_BARE if at else ():\n",
-        "    for role, column, said in ():\n",
+        "    for role, column, bare in _SAY_BARE if at else ():\n",
+        "    for role, column, bare in ():\n",
         STEPS,
     ),
     Mutant(
@@ -65,13 +65,13 @@ MUTANTS = (
     ),
     Mutant(
         "and the erasure",
-        "begun=told.number, open=(*self.open, again))",
-        "begun=told.number)",
+        "begun=newer.number, open=(*self.open, again))",
+        "begun=newer.number)",
         UNIT,
     ),
     Mutant(
         "typed tables tell it where the raw one does not",
-        "        run.ledger.update(lambda latest: latest.with_erasures_told(told))\n",
+        "        run.ledger.update(lambda latest: latest.with_erasures_told(newer))\n",
         "        pass\n",
         STEPS,
     ),
@@ -119,8 +119,8 @@ MUTANTS = (
     ),
     Mutant(
         "a raw key that others have tells nothing",
-        "    own = {*told.values()} - shared - {None}\n",
-        "    own = {*told.values()} - {None}\n",
+        "    own = {*keys.values()} - shared - {None}\n",
+        "    own = {*keys.values()} - {None}\n",
         STEPS,
     ),
     Mutant(
@@ -173,8 +173,8 @@ MUTANTS = (
     ),
     Mutant(
         "later records of one without a key are told by none",
-        "    keyless = sum(told.get(place) is None for",
-        "    keyless = sum(place not in told for",
+        "    keyless = sum(keys.get(place) is None for",
+        "    keyless = sum(place not in keys for",
         STEPS,
     ),
     Mutant(

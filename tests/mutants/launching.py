@@ -161,8 +161,8 @@ MUTANTS = (
     ),
     Mutant(
         "an archive over which a JVM crashes goes",
-        "        if has_crashed:\n            self._archive.discard()\n        told",
-        "        told",
+        "        if has_crashed:\n            self._archive.discard()\n        answer",
+        "        answer",
         f"{GATEWAY}::test_an_archive_over_which_it_crashes_goes",
     ),
     Mutant(

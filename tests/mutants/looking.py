@@ -87,7 +87,7 @@ MUTANTS = (
     ),
     Mutant(
         "what a failed shard has landed is told",
-        "task.xcom_push(_TOLD, [run.stream for run in told])",
+        "task.xcom_push(_TOLD, [run.stream for run in landed])",
         "task.xcom_push(_TOLD, [])",
         "tests/dags/test_fleet_tasks.py",
     ),
@@ -213,8 +213,8 @@ MUTANTS = (
     ),
     Mutant(
         "a topic that refuses is not up to date",
-        "if said := seen.refusal or seen.fault:",
-        "if said := seen.fault:",
+        "if reason := seen.refusal or seen.fault:",
+        "if reason := seen.fault:",
         LOOKING,
     ),
     Mutant(
@@ -237,19 +237,19 @@ MUTANTS = (
     ),
     Mutant(
         "an answer from before the last run cuts no log",
-        "    if is_newer:\n        told = {",
-        "    if True:\n        told = {",
+        "    if is_newer:\n        halted = {",
+        "    if True:\n        halted = {",
         LOOKING,
     ),
     Mutant(
         "a re-created topic that an open incident names is not told again",
-        "if (name, None) not in told}",
+        "if (name, None) not in halted}",
         "if name is not None}",
         LOOKING,
     ),
     Mutant(
         "a cut log that an open incident names is not told again",
-        "if told.isdisjoint({(s.topic, s.partition), (s.topic, None)})",
+        "if halted.isdisjoint({(s.topic, s.partition), (s.topic, None)})",
         "if s is not None",
         LOOKING,
     ),

@@ -318,13 +318,13 @@ MUTANTS = (
     ),
     Mutant(
         "a forgotten generation goes on (R13)",
-        "with_planned_ends(taken_up(head, known, today, told), map(as_planned, told))",
-        "with_planned_ends(head, map(as_planned, told))",
+        "with_planned_ends(taken_up(head, known, today, named), map(as_planned, named))",
+        "with_planned_ends(head, map(as_planned, named))",
         f"{OLDER}::test_a_forgotten_generation_goes_on",
     ),
     Mutant(
         "what stood once and was forgotten tells a cut (R13)",
-        "with_planned_ends(taken_up(head, known, today, told), map(as_planned, told))",
+        "with_planned_ends(taken_up(head, known, today, named), map(as_planned, named))",
         "taken_up(head, known, today)",
         f"{OLDER}::test_a_cut_of_rows_that_stand_no_more_is_noticed",
     ),

@@ -47,7 +47,7 @@ class VerifyDecoded(PublishingOperator):
             raise AirflowSkipException("nothing was decoded")
         event = self.publish(context, build_decoded_event(record), record)
         for name in filter(None, self.assets):
-            told = context["outlet_events"][self.assets[name]]
-            told.extra = build_decoded_event(record, name).data()
+            outlet = context["outlet_events"][self.assets[name]]
+            outlet.extra = build_decoded_event(record, name).data()
         publish_decoded(self.stream.stream, record)
         return event

@@ -209,12 +209,12 @@ class LandShard(ShardOperator):
                 f"{self.file}: {LOOK} has not ended well, its log says why: new topics may be left"
                 " out. Clear it with what follows, once that is mended"
             )
-        told = [run for run in runs if run.has_landed]
-        task.xcom_push(_TOLD, [run.stream for run in told])
+        landed = [run for run in runs if run.has_landed]
+        task.xcom_push(_TOLD, [run.stream for run in landed])
         told_all = _told(runs, problems)
         self.log.info("%s", told_all)
         task.xcom_push("return_value", {"streams": len(runs), "summary": told_all})
-        for run in told:
+        for run in landed:
             _publish(context, mine[run.stream], run)
         skip_tasks([(TELL, self.shard)])
 
@@ -251,16 +251,16 @@ class TellShard(ShardOperator):
 
 def _publish(context: Any, stream: Stream, run: StreamRun) -> None:
     """An event for each table of a stream that has rows of a run, as from a Dag of its own."""
-    told = context["outlet_events"][_LANDED]
+    outlet = context["outlet_events"][_LANDED]
     if run.record is not None and run.record.table_commit is not None:
-        told.add(asset_of(stream, stream.table.uri), build_landed_event(run.record).data())
+        outlet.add(asset_of(stream, stream.table.uri), build_landed_event(run.record).data())
     if run.decoded is not None:
         for of_type, typed in decoded_assets(stream).items():
-            told.add(typed, build_decoded_event(run.decoded, of_type).data())
+            outlet.add(typed, build_decoded_event(run.decoded, of_type).data())
     if run.folded is not None and stream.current is not None:
         folding = open_ledger(stream).read().folding
         current = asset_of(stream, stream.current.table.uri, "current")
-        told.add(current, build_folded_event(run.folded, folding).data())
+        outlet.add(current, build_folded_event(run.folded, folding).data())
 
 
 def _not_entitled(streams: Iterable[Stream], dag_run: Any) -> list[StreamRun]:
@@ -282,11 +282,11 @@ def _told(runs: Sequence[StreamRun], problems: Sequence[str]) -> str:
         AirflowException: Some have not ended, and a retry may help.
         AirflowFailException: Some have not ended, and it cannot.
     """
-    told = summary(runs)
+    line = summary(runs)
     errors = [f"{r.stream}: {with_entries(r.error)}" for r in runs if r.is_wrong and r.error]
     if not errors and not problems:
-        return told
-    text = "\n".join([told, first_few([*problems, *errors], _SHOWN, "\n")])
+        return line
+    text = "\n".join([line, first_few([*problems, *errors], _SHOWN, "\n")])
     left = [run.error for run in runs if run.state == "retry"]
     if left and all(isinstance(error, StreamBusy) for error in left):
         reschedule_task(text)

@@ -157,14 +157,14 @@ class LagWatch:
         is_well = True
         for file in files:
             try:
-                told = self._due(file.stream, ends[file.stream.kafka.isolation_level], there)
+                seen = self._due(file.stream, ends[file.stream.kafka.isolation_level], there)
             except Exception as error:
                 is_well = False
                 self._failed(connection, error, file.stream.stream)
                 continue
-            if told is not None:
+            if seen is not None:
                 streams = due.setdefault(file.dag_id, {"streams": {}, "at": _now()})["streams"]
-                streams[file.stream.stream] = told
+                streams[file.stream.stream] = seen
         if is_well:
             self._well(connection)
         else:

@@ -47,17 +47,17 @@ class Unity:
     def _raise_for(self, answer: Answer) -> None:
         """Raise what an answer says; a login that is refused is so however often it is tried."""
         settings = self._settings
-        said = f"{answer.status} {settings.without_secrets(answer.reason)}"
+        answered = f"{answer.status} {settings.without_secrets(answer.reason)}"
         if answer.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
             raise AccessRefused(
-                f"connection {settings.connection}: {settings.url} answers {said}: its token or"
+                f"connection {settings.connection}: {settings.url} answers {answered}: its token or"
                 " login is refused, or lacks a right on the catalog"
             )
         if answer.target is not None:
             target = settings.without_secrets(answer.target)
-            said = f"{said}, a redirect to {target}, which is not followed"
+            answered = f"{answered}, a redirect to {target}, which is not followed"
         if answer.status != HTTPStatus.OK:
-            raise UnityFailed(f"{settings.url} answers {said}")
+            raise UnityFailed(f"{settings.url} answers {answered}")
 
     def find(self, name: TableName) -> CatalogEntry | None:
         """As of `CatalogPort`."""

@@ -106,8 +106,8 @@ def _ask(stream: Stream, options: argparse.Namespace) -> None:
         raise BadInput(f"{breaks} Nobody can be asked here; allowed: --now --yes")
     ask = f"{breaks} Type the stream's name, {stream.stream}, to continue: "
     print(ask, end="", file=sys.stderr)
-    if (said := input()) != stream.stream:
-        raise BadInput(f"got {shown(said)}; allowed: {stream.stream}. Nothing was changed")
+    if (given := input()) != stream.stream:
+        raise BadInput(f"got {shown(given)}; allowed: {stream.stream}. Nothing was changed")
 
 
 def _key(text: str) -> Mapping[str, str]:

@@ -69,11 +69,11 @@ def run_fleet(options: argparse.Namespace, request: RunRequest, output: CommandO
     threads = options.parallel or fleet.threads
     batch = Batch(run_id, request, threads=threads, only_left=options.run_id is not None)
     runs: list[StreamRun] = []
-    with counted(fleet.fleet, len(contents.streams)) as told:
+    with counted(fleet.fleet, len(contents.streams)) as count_one:
         for run in batch.run(contents.streams):
             runs.append(run)
             output.line(str(run))
-            told(run.stream)
+            count_one(run.stream)
     answer = _answer(fleet.fleet, run_id, runs, problems)
     output.answer(answer, *first_lines("", problems, 20), summary(runs))
     worst = gravest(runs) or not_found

@@ -106,8 +106,8 @@ def status(options: argparse.Namespace, output: CommandOutput) -> None:
         drivers=[DriverStatus.of(d) for d in drivers],
         problems=problems,
     )
-    told = first_lines("", problems, _SHOWN)
-    output.answer(answer, *heading, *_shown(found, now), *told, *map(_driver_line, drivers))
+    notes = first_lines("", problems, _SHOWN)
+    output.answer(answer, *heading, *_shown(found, now), *notes, *map(_driver_line, drivers))
 
 
 def _driver_line(driver: WarmDriver) -> str:

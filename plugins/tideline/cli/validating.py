@@ -54,8 +54,8 @@ def validate(options: argparse.Namespace, output: CommandOutput) -> None:
             for stream in contents_in(file).streams:
                 if stream.stream in names:
                     first = names[stream.stream]
-                    told = f"{first} has that name already"
-                    found.append(Problem(file, 1, "stream", repr(stream.stream), told))
+                    allowed = f"{first} has that name already"
+                    found.append(Problem(file, 1, "stream", repr(stream.stream), allowed))
                 names.setdefault(stream.stream, file)
                 found += asked.problems(contents, stream)
             if isinstance(contents, FleetContents) and not contents.streams:

@@ -128,12 +128,12 @@ def published(schema: Any) -> Any:
 
 def _described(docstring: str) -> str:
     text, _, _ = docstring.partition("\n\nRaises:\n")
-    said, is_dataclass, rest = text.partition("\n\nArgs:\n")
+    summary, is_dataclass, rest = text.partition("\n\nArgs:\n")
     if not is_dataclass:
-        return said
+        return summary
     arguments = re.sub(r"\n {8}", " ", rest).splitlines()
-    told = (re.sub(r"^ +(\w+):", r"`\1`:", argument) for argument in arguments)
-    return "\n\n".join([said, *told]).replace(". None", ". Null").replace("None", "null")
+    items = (re.sub(r"^ +(\w+):", r"`\1`:", argument) for argument in arguments)
+    return "\n\n".join([summary, *items]).replace(". None", ". Null").replace("None", "null")
 
 
 def _any_of(references: list[dict[str, Any]]) -> dict[str, Any]:

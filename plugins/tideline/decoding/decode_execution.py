@@ -265,8 +265,8 @@ def commit(run: RunContext, attempt: TypedAttempt, result: DecodeResult) -> Deco
 
 def _untold(run: RunContext, plan: DecodePlan) -> tuple[str, ...]:
     """Columns in which a null may be an untold value, each once a table."""
-    told = run.ledger.read().decoding.told
-    return tuple(n for part in plan.parts for n in untold_columns(part) if n not in told)
+    known = run.ledger.read().decoding.told
+    return tuple(n for part in plan.parts for n in untold_columns(part) if n not in known)
 
 
 def decode(run: RunContext, plan: DecodePlan) -> tuple[TypedAttempt, DecodeResult]:

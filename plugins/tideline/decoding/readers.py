@@ -228,8 +228,8 @@ def part_of(
     is_asked = before is not None and before.fields != part.fields
     if before is not None and before.format == wanted.format:
         if part.subject is not None and part.framing != "plain" and _is_alike(part, before):
-            told = ("unavailable", "null_values", "lenient")
-            known = replace(before, **{name: getattr(part, name) for name in told})
+            kept = ("unavailable", "null_values", "lenient")
+            known = replace(before, **{name: getattr(part, name) for name in kept})
             if not is_asked and before.form == part.form:
                 return known
             # Of another form, the texts are made anew: a decoder of today would read them wrongly.
@@ -543,8 +543,8 @@ def halt_unless_decided(run: RunContext, part: PartPlan, reasons: Iterable[str])
         DecodingHalted: Nobody has, or of other schemas only.
     """
     whose = part.part if part.type in ("", OTHER_TYPES) else part.type
-    said = tuple(reasons)
-    names = {f"{whose}: {_WIDE.sub('', reason)}" for reason in said}
+    texts = tuple(reasons)
+    names = {f"{whose}: {_WIDE.sub('', reason)}" for reason in texts}
     if may_quarantine(run, "schema_changed", (), names):
         return
     # What is decided already is decided together with this: no run has carried it out.
@@ -554,7 +554,7 @@ def halt_unless_decided(run: RunContext, part: PartPlan, reasons: Iterable[str])
     finding = Finding(
         kind="schema_changed",
         expected=f"schemas of {part.subject or 'the schema file'} that fit the typed table",
-        actual=f"{whose}: {'; '.join(said)}{beside}",
+        actual=f"{whose}: {'; '.join(texts)}{beside}",
         names=tuple(sorted(names | {*known})),
     )
     raise decoding_halted(run, finding)

@@ -54,12 +54,12 @@ def check_tables(run: RunContext) -> None:
     state, tables = run.ledger.read(), _tables(run)
     _refuse_others(run, state, tables)
     commits = _unknown_commits(run, state.decoding, tables)
-    told = [e for e in erasures_in(commits) if e.number > state.erasing.begun]
-    if told:
+    newer = [e for e in erasures_in(commits) if e.number > state.erasing.begun]
+    if newer:
         log.warning(
-            "the ledger is older than an erasure: %s", first_few(e.erasure_id for e in told)
+            "the ledger is older than an erasure: %s", first_few(e.erasure_id for e in newer)
         )
-        run.ledger.update(lambda latest: latest.with_erasures_told(told))
+        run.ledger.update(lambda latest: latest.with_erasures_told(newer))
     if decoding_begins_anew(tables, state.decoding.known_tables):
         log.warning("the typed tables are new: everything that is landed is decoded again")
         run.ledger.update(_begun_anew)

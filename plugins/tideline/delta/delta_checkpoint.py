@@ -196,9 +196,9 @@ def read_checkpoint(version: int, body: bytes) -> LogState:
         adds[action["path"]] = action
     refuse_unreadable(adds)
     if any(action.get("stats") is None for action in adds.values()):
-        for path, said in _stats_in_columns(parquet):
-            if said and adds[path].get("stats") is None:
-                adds[path] = {**adds[path], "stats": json.dumps(said, separators=(",", ":"))}
+        for path, stats in _stats_in_columns(parquet):
+            if stats and adds[path].get("stats") is None:
+                adds[path] = {**adds[path], "stats": json.dumps(stats, separators=(",", ":"))}
     return LogState(version, None, adds, expiring=body, others=others)
 
 
@@ -218,8 +218,8 @@ def _stats_in_columns(parquet: pq.ParquetFile) -> Iterator[tuple[str, dict[str, 
     found = parquet.read(columns=["add.path", "add.stats_parsed"], use_threads=False)
     file = found.column("add").combine_chunks()
     if file.type.get_field_index("stats_parsed") >= 0:
-        paths, said = (file.flatten()[file.type.get_field_index(n)] for n in _IN_COLUMNS)
-        yield from (pair for pair in zip(paths.to_pylist(), _plain(said), strict=True) if pair[0])
+        paths, stats = (file.flatten()[file.type.get_field_index(n)] for n in _IN_COLUMNS)
+        yield from (pair for pair in zip(paths.to_pylist(), _plain(stats), strict=True) if pair[0])
 
 
 def _plain(array: pa.Array) -> list[Any]:
@@ -248,9 +248,9 @@ def stats_of(text: str | None) -> dict[str, Any]:
         found = json.loads(text or "{}")
     except (ValueError, RecursionError):
         found = {}
-    said = found if isinstance(found, dict) else {}
-    parts = {name: said.get(name) for name in ("minValues", "maxValues", "nullCount")}
-    return said | {name: part if isinstance(part, dict) else {} for name, part in parts.items()}
+    known = found if isinstance(found, dict) else {}
+    parts = {name: known.get(name) for name in ("minValues", "maxValues", "nullCount")}
+    return known | {name: part if isinstance(part, dict) else {} for name, part in parts.items()}
 
 
 def write_checkpoint(state: LogState, now_ms: int) -> tuple[bytes, int]:

@@ -357,10 +357,10 @@ def gravest(runs: Sequence[StreamRun]) -> TidelineError | None:
 def summary(runs: Sequence[StreamRun]) -> str:
     """How many streams ended how, and the names of those that somebody has to look at."""
     counts = Counter(run.state for run in runs)
-    told = [f"{counts[state]} {state.replace('_', ' ')}" for state in ORDER if counts[state]]
+    states = [f"{counts[state]} {state.replace('_', ' ')}" for state in ORDER if counts[state]]
     rows = sum(run.rows for run in runs)
     lines = [
-        f"{how_many(len(runs), 'stream')}: {', '.join(told) or 'none'}; {how_many(rows, 'row')}"
+        f"{how_many(len(runs), 'stream')}: {', '.join(states) or 'none'}; {how_many(rows, 'row')}"
     ]
     for state in GRAVEST:
         names = sorted(run.stream for run in runs if run.state == state)

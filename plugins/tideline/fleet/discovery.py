@@ -47,8 +47,8 @@ class Discovery:
 
     def __str__(self) -> str:
         changes = (("new", self.new), ("gone or hidden", self.gone), ("back", self.back))
-        told = [f"{len(names)} {what}: {first_few(names)}" for what, names in changes if names]
-        return "; ".join([how_many(len(self.topics.topics), "topic"), *told])
+        parts = [f"{len(names)} {what}: {first_few(names)}" for what, names in changes if names]
+        return "; ".join([how_many(len(self.topics.topics), "topic"), *parts])
 
 
 def discover(file: str | Path, *, is_list_new: bool = False) -> Discovery | None:

@@ -179,9 +179,9 @@ def older_kept(run: RunContext, state: LedgerState, layout: Layout) -> Places:
     erasing, part = state.erasing, state.decoding.part("key")
     if not erasing.begun:
         return erasing.partial
-    told = () if part is None else tuple(c.name for c in part.reader.in_table)
+    columns = () if part is None else tuple(c.name for c in part.reader.in_table)
     uri = section(run).table.uri
-    partial = (e for e in run.ledger.erasures() if e.leaves_older(layout.key, uri, told))
+    partial = (e for e in run.ledger.erasures() if e.leaves_older(layout.key, uri, columns))
     return erasing.partial | Places.of(*(e.ranges for e in partial))
 
 
@@ -358,7 +358,7 @@ def _deletes(
     """
     names = [str(c["name"]) for c in columns]
     when, part = section(run).deletes.when, state.decoding.part("key")
-    told = [] if part is None else [c.name for c in part.reader.in_table]
+    in_table = [] if part is None else [c.name for c in part.reader.in_table]
     deletes = Deletes(section(run).tombstones(_decode(run)))
     if when is not None and when.column not in names:
         raise BadInput(
@@ -375,12 +375,12 @@ def _deletes(
         raise BadInput(
             f"stream {run.stream.stream}: current.deletes.when.column: {wrong}. Nothing was folded"
         )
-    if told and deletes.column is not None:
-        untold = tuple(n for n in layout.key if n not in told)
-        deletes = replace(deletes, untold=untold, told=tuple(told) if untold else ())
+    if in_table and deletes.column is not None:
+        untold = tuple(n for n in layout.key if n not in in_table)
+        deletes = replace(deletes, untold=untold, told=tuple(in_table) if untold else ())
     passes = not deletes.tombstones or bool(deletes.untold)
     deletes = replace(deletes, passes=passes and "is_tombstone" in names)
-    if (wrong := wrong_deletes(layout.key, deletes, told)) is not None:
+    if (wrong := wrong_deletes(layout.key, deletes, in_table)) is not None:
         raise BadInput(f"stream {run.stream.stream}: current.key: {wrong}. Nothing was folded")
     return deletes
 

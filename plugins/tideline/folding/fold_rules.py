@@ -301,21 +301,21 @@ def wrong_key(
     return taken_by_table(key, sequence) or _wrong(key, typed, KEY_TYPES)
 
 
-def wrong_deletes(key: Sequence[str], deletes: Deletes, told: Sequence[str]) -> str | None:
+def wrong_deletes(key: Sequence[str], deletes: Deletes, columns: Sequence[str]) -> str | None:
     """What is wrong with a key where a record without a value has to delete, in words; or None.
 
     Args:
         deletes: Where change events delete, such a record only follows them (`untold`); where a
             column's text does, and no key is decoded, it belongs to no row.
-        told: Columns of the decoded key: all that such a record has.
+        columns: Columns of the decoded key: all that such a record has.
     """
-    untold = [n for n in key if n not in told]
-    is_needed = deletes.column is None or bool(told)
+    untold = [n for n in key if n not in columns]
+    is_needed = deletes.column is None or bool(columns)
     if not (deletes.tombstones and untold and is_needed) or deletes.untold:
         return None
     return (
         f"{untold[0]} is no column of the decoded key, and a record without a value has no others:"
-        f" it could delete no row; those of the key: {', '.join(told) or 'none'}. Next: a key of"
+        f" it could delete no row; those of the key: {', '.join(columns) or 'none'}. Next: a key of"
         " these, deletes.when without decode.key, or deletes: {tombstone: false} where no such"
         " records come"
     )
@@ -400,7 +400,7 @@ def refused_changes(order: Order, untold: Sequence[str], refused: Sequence[FoldR
         untold: Columns of the key that a change event which deletes may lack.
         refused: A truncate counts more than changes that came with it, then the first one does.
     """
-    kinds, said = [one.why for one in refused], first_few([one.what for one in refused])
+    kinds, what = [one.why for one in refused], first_few([one.what for one in refused])
     why = "truncated" if "truncated" in kinds else kinds[0]
     declared = "of each change a place in the order that current.sequence_by declares"
     if why == "truncated":
@@ -410,7 +410,7 @@ def refused_changes(order: Order, untold: Sequence[str], refused: Sequence[FoldR
         return Finding(
             kind="key_moved",
             expected=declared if is_declared else "op t in a topic of one partition only",
-            actual=said,
+            actual=what,
             detail=f"all rows went at the source (TRUNCATE), and {reason}, so nobody knows which"
             " changes came before; landing and decoding continue",
             remedy=f"decide by_time: {_BY_TIME}. skipped.operations: t keeps later ones out",
@@ -419,7 +419,7 @@ def refused_changes(order: Order, untold: Sequence[str], refused: Sequence[FoldR
         return Finding(
             kind="key_moved",
             expected=declared,
-            actual=f"changes without one: {said}",
+            actual=f"changes without one: {what}",
             detail="a change has no value in current.sequence_by; landing and decoding continue",
             remedy=f"find out why it has none, or decide by_time: {_BY_TIME}",
         )
@@ -428,7 +428,7 @@ def refused_changes(order: Order, untold: Sequence[str], refused: Sequence[FoldR
         return Finding(
             kind="key_moved",
             expected=f"of each change event that deletes a row its {names}",
-            actual=f"some with null, or a fixed value, that delete no row: {said}",
+            actual=f"some with null, or a fixed value, that delete no row: {what}",
             detail=f"the record's key has no {names}, and the event does not have the row"
             " before the change, so the row would stay. Landing and decoding continue",
             remedy="another current.table with the record's own key in current.key; or REPLICA"
@@ -438,7 +438,7 @@ def refused_changes(order: Order, untold: Sequence[str], refused: Sequence[FoldR
     return Finding(
         kind="key_moved",
         expected="the changes of each key in one partition of the topic",
-        actual=f"changes in several: {said}",
+        actual=f"changes in several: {what}",
     )
 
 

@@ -322,9 +322,9 @@ filled AS (
         parts += [f"{self._renamed()} AS {UNAVAILABLE}"] if plan.has_unavailable else []
         parts += [f"op = 't' AS {_TRUNCATES}"] if plan.has_truncates else []
         deletes = ["is_tombstone"] if plan.deletes.tombstones else []
-        for column, said in plan.marks:
+        for column, mark in plan.marks:
             text = f"CAST({q(column)} AS {self.dialect.text})"
-            deletes.append(f"coalesce({text} = {self.dialect.literal(said)}, FALSE)")
+            deletes.append(f"coalesce({text} = {self.dialect.literal(mark)}, FALSE)")
         parts.append(f"({' OR '.join([*deletes, *also]) or 'FALSE'}) AS {IS_DELETED}")
         parts.append(f"({self._is_of_row()}) AS {_OF_ROW}")
         return [*parts, f"{self._era()} AS {_ERA}", f"0 AS {_STANDS}"]

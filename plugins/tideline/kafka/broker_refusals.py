@@ -90,16 +90,16 @@ def refusal_in_java(text: str) -> BrokerRefusal | None:
         endpoint = _JAVA_NO_TOKEN.search(text)
         if endpoint is None:
             return None
-        said = f"token endpoint: HTTP {endpoint['code']}: {endpoint['text']}"
-        return BrokerRefusal("authentication", said[:_LONGEST_TEXT])
+        reason = f"token endpoint: HTTP {endpoint['code']}: {endpoint['text']}"
+        return BrokerRefusal("authentication", reason[:_LONGEST_TEXT])
     cause = _BY_JAVA_CLASS[found["name"]]
-    said = f"{found['name']}: {found['text'].strip()}"
+    reason = f"{found['name']}: {found['text'].strip()}"
     if found["name"] == "SslAuthenticationException":
         beneath = _JAVA_TLS.search(text, found.end())
         if beneath is not None:
-            said = f"{said}: {beneath['text'].strip()}"
-        if "internal_error" in said:
+            reason = f"{reason}: {beneath['text'].strip()}"
+        if "internal_error" in reason:
             return None  # an alert about this one connection
-        if any(sign in said for sign in _JAVA_OTHER_PROTOCOL):
+        if any(sign in reason for sign in _JAVA_OTHER_PROTOCOL):
             cause = "protocol"
-    return BrokerRefusal(cause, said[:_LONGEST_TEXT])
+    return BrokerRefusal(cause, reason[:_LONGEST_TEXT])

@@ -257,9 +257,9 @@ def _translated(error: Exception, settings: KafkaSettings) -> AccessRefused | Se
             " token endpoint is back",
             bootstrap_servers=servers,
         )
-    said = settings.without_secrets(message_of(error)).removeprefix(f"{servers}: ")
+    answer = settings.without_secrets(message_of(error)).removeprefix(f"{servers}: ")
     return ServiceAway(
-        f"Kafka at {servers} does not answer: {said}; no"
+        f"Kafka at {servers} does not answer: {answer}; no"
         " position has moved, run again when the brokers are back",
         bootstrap_servers=servers,
     )

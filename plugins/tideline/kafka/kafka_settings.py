@@ -54,8 +54,8 @@ class Mechanism:
         options = {o: properties[name] for o, name in named.items() if properties.get(name)}
         if "ssl.truststore.location" in options:
             options["ssl.truststore.type"] = "PEM"
-        told = "".join(f" {option}={_quoted(value)}" for option, value in options.items())
-        return f"{self.module} required{told};"
+        pairs = "".join(f" {option}={_quoted(value)}" for option, value in options.items())
+        return f"{self.module} required{pairs};"
 
 
 def _quoted(value: object) -> str:

@@ -78,15 +78,15 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]
             answer = json.loads(content)
         except ValueError:
             answer = None
-        said = answer if isinstance(answer, dict) else {}
+        fields = answer if isinstance(answer, dict) else {}
         if status in _LATER or status >= 500:
             raise self._away(f"HTTP {status}")
         if status != 200:
-            raise self._refused(f"HTTP {status}{_reason(said)}")
-        token = said.get("access_token")
+            raise self._refused(f"HTTP {status}{_reason(fields)}")
+        token = fields.get("access_token")
         if not (isinstance(token, str) and token and token.isascii() and token.isprintable()):
             raise self._refused("its answer has no usable access_token")
-        return token, _seconds(said.get("expires_in"))
+        return token, _seconds(fields.get("expires_in"))
 
     def _asked(self) -> tuple[int, bytes]:
         """The endpoint's status and answer."""
@@ -137,8 +137,8 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]
         return None if value is None else str(value)
 
     def _refused(self, text: str, cause: Any = "authentication") -> TokenRefused:
-        said = self._settings.without_secrets(f"{self._name}: {text}")
-        return TokenRefused(BrokerRefusal(cause, said))
+        message = self._settings.without_secrets(f"{self._name}: {text}")
+        return TokenRefused(BrokerRefusal(cause, message))
 
     def _away(self, text: str) -> TokenEndpointAway:
         return TokenEndpointAway(self._settings.without_secrets(f"{self._name}: {text}"))
@@ -155,8 +155,8 @@ def _seconds(lifetime: Any) -> float:
 
 def _reason(answer: dict[str, Any]) -> str:
     """What an error's answer says (RFC 6749, section 5.2)."""
-    said = [str(answer[key]) for key in ("error", "error_description") if answer.get(key)]
-    return f": {': '.join(said)}" if said else ""
+    parts = [str(answer[key]) for key in ("error", "error_description") if answer.get(key)]
+    return f": {': '.join(parts)}" if parts else ""
 
 
 def check_msk_iam(connection: str) -> None:

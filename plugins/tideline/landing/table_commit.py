@@ -120,8 +120,8 @@ def _made(
     if made is None or made.token != change.token:
         return None
     rows = f"{how_many(made.rows, 'row')}, " if made.rows else ""  # what it wrote, not took out
-    told = (change.commit_id, rows, table.uri, made.version)
-    log.info("committed %s: %stable %s version %d", *told)
+    facts = (change.commit_id, rows, table.uri, made.version)
+    log.info("committed %s: %stable %s version %d", *facts)
     return made
 
 

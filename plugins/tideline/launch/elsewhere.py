@@ -83,11 +83,11 @@ def job_elsewhere(job_path: str, options: Mapping[str, str]) -> Iterator[RemoteJ
         uri, attempt = output.uri, output.folder
     folder = f"{attempt}.driver"
     address = f"{uri.rstrip('/')}/{folder}"
-    told = replace(job, result_path=f"{address}/{_RESULT}")
-    if isinstance(told, SparkJob):  # anybody with the store's key could read them there
-        told = replace(told, kafka_options={**told.kafka_options, **dict.fromkeys(secrets, "")})
+    sent = replace(job, result_path=f"{address}/{_RESULT}")
+    if isinstance(sent, SparkJob):  # anybody with the store's key could read them there
+        sent = replace(sent, kafka_options={**sent.kafka_options, **dict.fromkeys(secrets, "")})
     store = _Store(uri, options)
-    store.write(f"{folder}/{_JOB}", dump(told).encode())
+    store.write(f"{folder}/{_JOB}", dump(sent).encode())
     try:
         name = f"tideline {job.stream} {job.run_id}"
         yield RemoteJob(name, f"{address}/{_JOB}", _variables(secrets), job.store_options)

@@ -94,8 +94,8 @@ class Jvm:
         folder = self._folders[0].path
         variables = with_key_file(spark_variables(os.environ), folder)
         variables = {**variables, **gateway_environment(self._told), SPILLS: spills}
-        said = {"stdin": PIPE, "stdout": self._words, "stderr": self._words}
-        return start(command, variables, folder, **said)
+        streams = {"stdin": PIPE, "stdout": self._words, "stderr": self._words}
+        return start(command, variables, folder, **streams)
 
     def open_gateway(self) -> None:
         """Wait for the gateway, and tell PySpark where it is.
@@ -120,11 +120,11 @@ class Jvm:
         self._may_restart = False
         if has_crashed:
             self._archive.discard()
-        told = self._told.read_bytes()  # renamed into place, so it is whole
+        answer = self._told.read_bytes()  # renamed into place, so it is whole
         self._told.unlink()
-        port, length = struct.unpack("!ii", told[:8])
+        port, length = struct.unpack("!ii", answer[:8])
         os.environ["PYSPARK_GATEWAY_PORT"] = str(port)
-        os.environ["PYSPARK_GATEWAY_SECRET"] = told[8 : 8 + length].decode()
+        os.environ["PYSPARK_GATEWAY_SECRET"] = answer[8 : 8 + length].decode()
         os.environ.update(gateway_environment(self._told))
 
     def end(self) -> int:

@@ -284,8 +284,8 @@ class ClassArchive:
             draft.replace(self.path)
             _drop_unused(self.path.parent)
         except (OSError, SubprocessError) as error:
-            said = (getattr(error, "stderr", None) or str(error).encode())[-_SAID:]
-            print(f"no class archive: {said.decode(errors='replace')}", flush=True)
+            output = (getattr(error, "stderr", None) or str(error).encode())[-_SAID:]
+            print(f"no class archive: {output.decode(errors='replace')}", flush=True)
         finally:
             with suppress(OSError):
                 draft.unlink(missing_ok=True)

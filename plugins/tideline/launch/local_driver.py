@@ -170,8 +170,8 @@ class LocalDriver:
         word, _, facts = line.partition(" ")
         if self._watcher is None or word != "progress":
             return False
-        if told := json.loads(facts):
-            self._watcher.update(told["tasks"], told["of_tasks"], told["records"])
+        if progress := json.loads(facts):
+            self._watcher.update(progress["tasks"], progress["of_tasks"], progress["records"])
         else:
             self._watcher.stage("Spark is planning the job")
         return True
@@ -304,8 +304,8 @@ def _name(master: str, base: Sequence[str], variables: Mapping[str, str]) -> str
     except OSError as error:
         raise ServiceAway(f"Java or a jar is gone: {error}; an upgrade may be under way") from error
     program = [source_digest(), sys.executable, sys.version, files]
-    told = "\0".join([master, *program, *runtime.rights(), *chosen])
-    return hashlib.sha256(told.encode()).hexdigest()[:16]
+    identity = "\0".join([master, *program, *runtime.rights(), *chosen])
+    return hashlib.sha256(identity.encode()).hexdigest()[:16]
 
 
 def _environment(store: StoreSettings | None) -> dict[str, str]:

@@ -47,13 +47,13 @@ def logged_seldom(clock: Callable[[], float] = time.monotonic) -> Stage:
     """What logs how far work is, a line in half a minute at most; work that is shorter has none."""
     last = clock()
 
-    def told(text: str) -> None:
+    def log_stage(text: str) -> None:
         nonlocal last
         if clock() - last >= _SELDOM_SECONDS:
             last = clock()
             log.info("%s", text)
 
-    return told
+    return log_stage
 
 
 @contextmanager
@@ -70,12 +70,12 @@ def counted(text: str, total: int) -> Iterator[Callable[[str], None]]:
     with _bar() as bar:
         task = bar.add_task(f"{text}: 0 of {total}", total=total)
 
-        def told(name: str) -> None:
+        def advance(name: str) -> None:
             nonlocal done
             done += 1
             bar.update(task, advance=1, description=f"{text}: {done} of {total}, {name}")
 
-        yield told
+        yield advance
 
 
 def _bar(console: Console | None = None) -> Progress:

@@ -242,22 +242,22 @@ class SqlLedgerStore:
 
     def _explain(self, error: DBAPIError) -> TidelineError:
         password = self._url.password and str(self._url.password)
-        said = redacted_line(str(error.orig).strip().partition("\n")[0], [password])
+        reason = redacted_line(str(error.orig).strip().partition("\n")[0], [password])
         code = getattr(error.orig, "pgcode", None)
-        if code in _NO_SUCH_TABLE or any(words in said for words in _NO_SUCH_IN_SQLITE):
+        if code in _NO_SUCH_TABLE or any(words in reason for words in _NO_SUCH_IN_SQLITE):
             return BadInput(
-                f"ledger {self._location}: its tables are missing: {said}. Name {MANAGER} in"
+                f"ledger {self._location}: its tables are missing: {reason}. Name {MANAGER} in"
                 " [database] external_db_managers of Airflow's configuration, then run"
                 f" `airflow db migrate`, or `airflow db-manager migrate {MANAGER}`",
                 ledger=self._location,
             )
         if code == _NO_RIGHT:
             return BadInput(
-                f"ledger {self._location}: {said}; give the connection's user SELECT, INSERT,"
+                f"ledger {self._location}: {reason}; give the connection's user SELECT, INSERT,"
                 " UPDATE and DELETE on the tables tideline_*",
                 ledger=self._location,
             )
-        what = f"ledger {self._location} cannot be used: {type(error.orig).__name__}: {said}"
+        what = f"ledger {self._location} cannot be used: {type(error.orig).__name__}: {reason}"
         if not isinstance(error, _TRANSIENT):
             return TidelineError(what, ledger=self._location)
         return ServiceAway(

@@ -263,10 +263,10 @@ class LedgerState:
             return self
         return replace(self, erasing=replace(self.erasing, secret=new))
 
-    def with_erasures_told(self, told: Iterable[ToldErasure]) -> LedgerState:
+    def with_erasures_told(self, erasures: Iterable[ToldErasure]) -> LedgerState:
         """The state that has learned of erasures from a table's commits; they are finished anew."""
         after = self
-        for one in told:
+        for one in erasures:
             before, after = after, replace(after, erasing=after.erasing.learning(one))
             for begun in after.erasing.open[len(before.erasing.open) :]:
                 after = after.noting(begun)

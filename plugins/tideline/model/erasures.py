@@ -122,21 +122,21 @@ class Erasure:
     unread: int | None = None
     whole: tuple[str, ...] = ()
 
-    def leaves_older(self, key: Sequence[str], uri: str, told: Sequence[str]) -> bool:
+    def leaves_older(self, key: Sequence[str], uri: str, columns: Sequence[str]) -> bool:
         """Whether keys of a current table may keep older changes than those that it has erased.
 
         Args:
             key: The columns of the table's key.
             uri: Its address.
-            told: Columns that are made of Kafka's key.
+            columns: Columns that are made of Kafka's key.
         """
         if self.whole and self.whole == tuple(key):
             return False
         if not self.whole and any((t.table, t.uri) == ("current", uri) for t in self.tables):
             return False  # as it was judged before the key was noted
-        if RAW_KEY in self.columns and not told:
+        if RAW_KEY in self.columns and not columns:
             return True
-        by = (told if c == RAW_KEY else c.split(",") for c in self.columns)
+        by = (columns if c == RAW_KEY else c.split(",") for c in self.columns)
         return not {name for names in by for name in names} <= {*key}
 
     @property
@@ -257,20 +257,20 @@ class Erasing:
         """The list after somebody has said that the keys of these were erased once more."""
         return replace(self, untold=tuple(sorted({*self.untold} - {*names})))
 
-    def learning(self, told: ToldErasure) -> Erasing:
+    def learning(self, newer: ToldErasure) -> Erasing:
         """The list with an erasure of which a table's commit tells; one that is known stays."""
-        after, sealed = self.keeping_out(told.ranges), told.sealed
-        is_known = told.number <= self.begun
+        after, sealed = self.keeping_out(newer.ranges), newer.sealed
+        is_known = newer.number <= self.begun
         if sealed is None or (is_known and not self._has_open(sealed.erasure)):
-            after = replace(after, partial=after.partial | Places.of(told.ranges))
+            after = replace(after, partial=after.partial | Places.of(newer.ranges))
         if sealed is not None and sealed.seal == self.seal:
             after = after._told_by(sealed.erasure)
         elif not is_known:
-            after = replace(after, untold=tuple(sorted({*self.untold, told.erasure_id})))
+            after = replace(after, untold=tuple(sorted({*self.untold, newer.erasure_id})))
         if sealed is None or is_known:
-            return replace(after, begun=max(self.begun, told.number))
-        again = replace(sealed.erasure, ranges=told.ranges)
-        return replace(after, begun=told.number, open=(*self.open, again))
+            return replace(after, begun=max(self.begun, newer.number))
+        again = replace(sealed.erasure, ranges=newer.ranges)
+        return replace(after, begun=newer.number, open=(*self.open, again))
 
     def _has_open(self, erasure: Erasure) -> bool:
         known = {(e.erasure_id, e.begun_at) for e in self.open}
@@ -345,5 +345,5 @@ def record_hash(secret: str, key: bytes | None, value: bytes | None) -> str:
     return f"{OF_RECORD}:{_salted(secret, b''.join(parts))}"
 
 
-def _salted(secret: str, told: bytes) -> str:
-    return sha256(bytes.fromhex(secret) + told).hexdigest()
+def _salted(secret: str, value: bytes) -> str:
+    return sha256(bytes.fromhex(secret) + value).hexdigest()

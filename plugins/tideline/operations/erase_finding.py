@@ -271,18 +271,18 @@ def find_records(
     bad = _quarantined(tables["quarantine"])
     while True:  # a record that its raw key tells may be the last change of another key
         at = ranges_of(found - {*bad}, head)
-        told = {p: r["key"] for p, r in _raw_at(tables, at, "key").items()}
-        claimed, shared = _told_by_raw_keys(asked, state, tables, found, {*told.values()})
+        keys = {p: r["key"] for p, r in _raw_at(tables, at, "key").items()}
+        claimed, shared = _told_by_raw_keys(asked, state, tables, found, {*keys.values()})
         found |= {*claimed}
         older = histories(run, state, found, names)
         if not asked.whole_keys or older.others <= found:
             break
         found |= older.others
-    told |= claimed
+    keys |= claimed
     if state.folding.deletes is not None and state.folding.deletes.untold:
-        told |= (behind := _behind(tables, state, told))
+        keys |= (behind := _behind(tables, state, keys))
         found |= {*behind}
-    keyless = sum(told.get(place) is None for place in found - {*bad})
+    keyless = sum(keys.get(place) is None for place in found - {*bad})
     left = {**bad, **_dropped(tables, state, {*bad})} if asked.keys else {}
     left = {place: record for place, record in left.items() if place not in found}
     words = [_words(*key) for key in zip(asked.keys, given.keys, strict=True)]
@@ -293,9 +293,9 @@ def find_records(
         found |= held
         left = {place: record for place, record in left.items() if place not in held}
         held = set()
-    own = {*told.values()} - shared - {None}
+    own = {*keys.values()} - shared - {None}
     secret = state.erasing.secret
-    others = {place for place in found if told.get(place) not in own}
+    others = {place for place in found if keys.get(place) not in own}
     whole = _raw_at(tables, ranges_of(others, head), "key", "value").values()
     hashes = {raw_key_hash(secret, key) for key in own if key is not None}
     hashes |= {record_hash(secret, r["key"], r["value"]) for r in whole if r["key"] not in own}
@@ -315,14 +315,14 @@ def find_records(
 
 
 def _behind(
-    tables: ByRole, state: LedgerState, told: Mapping[Place, bytes | None]
+    tables: ByRole, state: LedgerState, keys: Mapping[Place, bytes | None]
 ) -> dict[Place, bytes | None]:
     """Records with nothing but a key, right behind found ones of the same raw key.
 
     They follow a delete: without it they would be one that does not tell its row.
     """
-    after = {(log, offset + 1): key for (log, offset), key in told.items() if key is not None}
-    rows = _raw_at(tables, ranges_of({*after} - {*told}, state.head), "key", "value")
+    after = {(log, offset + 1): key for (log, offset), key in keys.items() if key is not None}
+    rows = _raw_at(tables, ranges_of({*after} - {*keys}, state.head), "key", "value")
     alike = {place: row for place, row in rows.items() if row["key"] == after[place]}
     return {place: after[place] for place in _bare(tables, alike, state.head)}
 
@@ -335,9 +335,9 @@ def _bare(tables: ByRole, rows: Mapping[Place, Mapping[str, Any]], head: Head) -
     """
     found = {place for place, row in rows.items() if row["value"] is None}
     at = ranges_of({*rows} - found, head)
-    for role, column, said in _SAY_BARE if at else ():
+    for role, column, bare in _SAY_BARE if at else ():
         each = (row for table in tables[role] for row in rows_at(table, at, (column,)))
-        found |= {place_of(row) for row in each if row[column] == said}
+        found |= {place_of(row) for row in each if row[column] == bare}
     return found
 
 
@@ -346,10 +346,10 @@ def _told_by_raw_keys(
     state: LedgerState,
     tables: ByRole,
     found: set[Place],
-    told: set[bytes | None],
+    known: set[bytes | None],
 ) -> tuple[dict[Place, bytes | None], set[bytes | None]]:
     """Records that nothing but their raw key tells, with it, and raw keys of records that stay."""
-    claimed, others, shared = _claimed(tables, found, told, state.head)
+    claimed, others, shared = _claimed(tables, found, known, state.head)
     if not {name for key in asked.keys for name in key} <= {*key_of(state)}:
         # the columns are not made of it: only what has nothing but this key is told by it
         rows = _raw_at(tables, ranges_of(claimed, state.head), "value")
@@ -538,14 +538,14 @@ def _raw_with(tables: ByRole, keys: Iterable[bytes | None]) -> dict[Place, Mappi
 
 
 def _claimed(
-    tables: ByRole, found: set[Place], told: set[bytes | None], head: Head
+    tables: ByRole, found: set[Place], known: set[bytes | None], head: Head
 ) -> tuple[set[Place], dict[Place, bytes | None], set[bytes | None]]:
     """Records of the same raw keys that are nowhere decoded.
 
     Returns:
         These; all others of these raw keys, with their key; and the keys that decoded ones have.
     """
-    rows = _raw_with(tables, told)
+    rows = _raw_with(tables, known)
     others: dict[Place, bytes | None]
     others = {place: row["key"] for place, row in rows.items() if place not in found}
     if not others:

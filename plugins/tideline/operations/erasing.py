@@ -544,8 +544,8 @@ def _out_of(erasure: Erasure, table: MaintainedTablePort, version: int) -> Erasu
             " tideline erase FILE again"
         )
     rows = sum(t.rows for t in erasure.tables if t.uri == table.uri)
-    told = (erasure.erasure_id, how_many(rows, "row"), table.uri, version)
-    log.info("%s: removed %s from %s, table version %d", *told)
+    facts = (erasure.erasure_id, how_many(rows, "row"), table.uri, version)
+    log.info("%s: removed %s from %s, table version %d", *facts)
     return _with(erasure, table, version=version)
 
 

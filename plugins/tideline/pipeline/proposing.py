@@ -118,8 +118,8 @@ def propose(
     made = draft(run, state.head, blocked_by(left_open, state.head))
     before = known or earlier
     begun_at = before.begun_at if before is not None and before.status == "proposed" else None
-    replaces, told = _replaced(before)
-    new = tuple(n for n in made.notices if n not in told)
+    replaces, noticed = _replaced(before)
+    new = tuple(n for n in made.notices if n not in noticed)
     for notice in new:
         log.warning("%s", notice)
     record = RunRecord(
@@ -129,7 +129,7 @@ def propose(
         request_digest=run.request.digest,
         updated_at=now(),
         proposal=made.proposal,
-        notices=(*told, *new),
+        notices=(*noticed, *new),
         request=run.request,
         replaces=replaces,
         begun_at=begun_at or now(),

@@ -154,8 +154,8 @@ def verify_ranges(run: RunContext) -> tuple[TableCommit, tuple[VerifiedRange, ..
     reach("verify:verified")
     rows = sum(v.rows for v in counted.verified)
     offsets = sum(len(v.planned.offsets) for v in counted.verified)
-    told = (how_many(rows, "row"), how_many(offsets, "planned offset"), commit.version)
-    log.info("verified: %s for %s, table version %s", *told)
+    facts = (how_many(rows, "row"), how_many(offsets, "planned offset"), commit.version)
+    log.info("verified: %s for %s, table version %s", *facts)
     return commit, counted.verified
 
 

@@ -65,7 +65,7 @@ class RecoveredCommits:
     erased: tuple[ToldErasure, ...] = ()
 
     def __str__(self) -> str:
-        by_key = first_few(dict.fromkeys(told.erasure_id for told in self.erased))
+        by_key = first_few(dict.fromkeys(erased.erasure_id for erased in self.erased))
         return (
             f"restored to the ledger: {_shown(self.known)}; removed: {_shown(self.removed)}"
         ) + (f"; erased by key, and known again: {by_key}" if by_key else "")
@@ -116,9 +116,9 @@ def recover_from_table(
     record = replace(record, plan=plan, table_commit=commit, verified=verified)
     today = seen.topics if seen.cluster_id == head.cluster_id else ()
     # what stands no more was there once: its epochs tell a cut, and its generations are given
-    told = [replace(r, topic=names.get(r.topic_id, r.topic)) for r in landings]
+    named = [replace(r, topic=names.get(r.topic_id, r.topic)) for r in landings]
     before = head
-    head = with_planned_ends(taken_up(head, known, today, told), map(as_planned, told))
+    head = with_planned_ends(taken_up(head, known, today, named), map(as_planned, named))
     head = head.having_left(before)
     head = head.having_given({r.identity for c in commits for r in c.ranges if r.generation})
     head = replace(

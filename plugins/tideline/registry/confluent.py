@@ -258,8 +258,8 @@ def _trust(settings: RegistrySettings) -> ssl.SSLContext:
 
 def _by_status(settings: RegistrySettings, asked: str, status: int, body: bytes) -> TidelineError:
     """The error that an answer other than 200 stands for."""
-    said = settings.without_secrets(body.decode(errors="replace"))
-    what = f"{asked} was answered {status}: {said}"
+    text = settings.without_secrets(body.decode(errors="replace"))
+    what = f"{asked} was answered {status}: {text}"
     if status in _PASSING or status >= 500:
         return _away(settings, what)
     if status == 401:

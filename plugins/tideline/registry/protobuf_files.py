@@ -113,8 +113,8 @@ def _compiled(folder: Path, main: str, described: FileDescriptorSet) -> bytes:
     command = [sys.executable, "-P", "-m", "grpc_tools.protoc", *paths, *options, main]
     try:
         variables = {k: v for k, v in os.environ.items() if k.startswith(_VARIABLES)}
-        said = {"capture_output": True, "text": True, "errors": "replace"}
-        done = run(command, variables, folder.parent, timeout=_SECONDS, **said)
+        captured = {"capture_output": True, "text": True, "errors": "replace"}
+        done = run(command, variables, folder.parent, timeout=_SECONDS, **captured)
         if done.returncode != 0:
             raise SchemaUnusable("", f"protoc refuses it: {_first(done.stderr, folder)}")
         return out.read_bytes()
@@ -128,9 +128,9 @@ def _googles() -> list[Path]:
     return [Path(p).parents[1] for p in spec.submodule_search_locations or ()] if spec else []
 
 
-def _first(said: str, folder: Path) -> str:
+def _first(output: str, folder: Path) -> str:
     """What protoc says first, by the files' own names."""
-    lines = said.replace(f"{folder}/", "").splitlines()
+    lines = output.replace(f"{folder}/", "").splitlines()
     lines = [line for line in lines if line.strip() and "warning:" not in line.lower()]
     return " / ".join(lines[:3]) or "it does not say why"
 

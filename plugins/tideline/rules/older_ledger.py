@@ -43,7 +43,7 @@ def removed_by(commits: Iterable[KnownCommit], missing: Places) -> Places:
 
 def erased_by(commits: Iterable[KnownCommit]) -> tuple[CoordinateRange, ...]:
     """What commits say that they have erased by key: a ledger that is older must keep it out."""
-    return tuple(r for told in erasures_in(commits) for r in told.ranges)
+    return tuple(r for erasure in erasures_in(commits) for r in erasure.ranges)
 
 
 def erasures_in(commits: Iterable[KnownCommit]) -> tuple[ToldErasure, ...]:

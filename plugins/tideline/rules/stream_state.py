@@ -151,11 +151,11 @@ def doubt(
     ]
     here = [s for s in partitions if s.topic in followed and s.position is not None]
     if is_newer:
-        told = {(i.finding.topic, i.finding.partition) for i in incidents}
-        others = {name: known for name, known in followed.items() if (name, None) not in told}
+        halted = {(i.finding.topic, i.finding.partition) for i in incidents}
+        others = {name: known for name, known in followed.items() if (name, None) not in halted}
         found += _others(others, observation)
         found += _cut_logs(
-            (s for s in here if told.isdisjoint({(s.topic, s.partition), (s.topic, None)})),
+            (s for s in here if halted.isdisjoint({(s.topic, s.partition), (s.topic, None)})),
             head.landed,
         )
     elif not found and not all(s.is_observed for s in here):
@@ -166,13 +166,13 @@ def doubt(
 def _doubt_of(name: str, seen: TopicObservation | None) -> str | None:
     if seen is None:
         return f"topic {name}: the brokers were not asked about it yet"
-    if said := seen.refusal or seen.fault:
-        return f"topic {name}: {said}"
+    if reason := seen.refusal or seen.fault:
+        return f"topic {name}: {reason}"
     if seen.is_absent:
         return f"topic {name}: there is none in the cluster"
     for partition in seen.partitions:
-        if said := partition.refusal or partition.fault:
-            return f"topic {name}: partition {partition.partition}: {said}"
+        if reason := partition.refusal or partition.fault:
+            return f"topic {name}: partition {partition.partition}: {reason}"
     return None
 
 

@@ -100,8 +100,8 @@ def failed_to_decode(_spark: SparkSession | None, job: DecodeJob, error: Excepti
     if (why := reason_of_values(error)) is not None:
         if job.plan.transform is None:
             return DecodeResult(error="TidelineError", message=f"a value of a record: {why}")
-        said = f"decode.transform: {job.plan.transform} cannot be worked out for a record: {why}"
-        return DecodeResult(error="BadInput", message=f"{said}. Nothing was decoded; correct it")
+        text = f"decode.transform: {job.plan.transform} cannot be worked out for a record: {why}"
+        return DecodeResult(error="BadInput", message=f"{text}. Nothing was decoded; correct it")
     return DecodeResult(error="ServiceAway", message=_said(error))
 
 
@@ -149,8 +149,8 @@ def _said(error: Exception) -> str:
         )
     lines = str(error).split("\n")
     causes = [line.strip() for line in lines if line.strip().startswith("Caused by: ")]
-    said = redacted_line(" ".join([*lines[:2], *causes[-1:]]), most=1000)
-    return f"{type(error).__name__}: {said}"
+    text = redacted_line(" ".join([*lines[:2], *causes[-1:]]), most=1000)
+    return f"{type(error).__name__}: {text}"
 
 
 def find_unreadable(spark: SparkSession, job: SparkJob, error: Exception) -> tuple[Unreadable, ...]:

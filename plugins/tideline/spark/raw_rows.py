@@ -268,10 +268,10 @@ def erased_keys(job: SparkJob) -> Transform:
         for name, digests in by_name.items():
             digest, is_future = f"{_SALT}_{name}_is", f"{_SALT}_{name}_future"
             ddl = f"{digest} STRING, {is_future} BOOLEAN"
-            told = make([*digests.items()], ddl, verifySchema=False)
+            erased = make([*digests.items()], ddl, verifySchema=False)
             wanted = F.lit(True) if any(digests.values()) else F.col(_DOUBTED)
             made = F.when(wanted, F.sha2(F.concat(F.col(_SALT), _hashed(name)), 256))
-            rows = rows.join(F.broadcast(told), made == F.col(digest), "left_outer")
+            rows = rows.join(F.broadcast(erased), made == F.col(digest), "left_outer")
             is_told |= F.col(digest).isNotNull() & (F.col(_DOUBTED) | F.col(is_future))
         return rows.select(*names, is_told.alias(_BY_KEY))
 

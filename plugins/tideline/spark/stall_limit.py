@@ -48,8 +48,8 @@ class StallLimit:
         """
         if self._seconds:
             look, cancel = _ways(spark)
-            told = (look, cancel, give_up)
-            threading.Thread(target=self._watch, args=told, daemon=True).start()
+            arguments = (look, cancel, give_up)
+            threading.Thread(target=self._watch, args=arguments, daemon=True).start()
 
     def stop(self) -> None:
         """The job has ended."""

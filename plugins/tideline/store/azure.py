@@ -310,12 +310,12 @@ def _check_sas(connection: str, part: str, sas: str) -> None:
     allowed = "a shared access signature: the part of its URL behind the '?', as in sv=...&sig=..."
     if "?" in sas or "://" in sas:
         raise refused(connection, part, "a whole URL", allowed)
-    said = dict(parse_qsl(sas))
-    _check_form(connection, part, said.get("sig") and not re.search(r"\s", sas), allowed)
-    if (rights := said.get("sp")) is not None and not {*"rwl"} <= {*rights}:
+    fields = dict(parse_qsl(sas))
+    _check_form(connection, part, fields.get("sig") and not re.search(r"\s", sas), allowed)
+    if (rights := fields.get("sp")) is not None and not {*"rwl"} <= {*rights}:
         allowed = "one that may read, write, delete and list (sp=racwdl)"
         raise refused(connection, part, f"it may do {rights} only", allowed)
-    end = said.get("se", "")
+    end = fields.get("se", "")
     try:
         at = datetime.fromisoformat(end)
     except ValueError:  # none, where a stored access policy has it

@@ -98,8 +98,8 @@ def refuse_web_pages(uri: str, options: Mapping[str, str]) -> None:
     except (OSError, HTTPException, ValueError):
         return  # most stores refuse a stranger; what keeps us from asking, delta-rs meets as well
     if kind == _PAGE:
-        said = f"what answers there is no S3 store: it sends a page ({_PAGE})"
-        raise store_refused(uri, options, "endpoint", said)
+        text = f"what answers there is no S3 store: it sends a page ({_PAGE})"
+        raise store_refused(uri, options, "endpoint", text)
 
 
 class _Stays(HTTPRedirectHandler):

@@ -147,8 +147,8 @@ def refusal(uri: str, options: Mapping[str, str], error: Exception) -> StoreRefu
     if code is not None:
         cause = "authentication" if _NO_LOGIN in text else _BY_CODE.get(code[1])
         message = _MESSAGE.search(text)
-        said = f"{code[1]}: {unescape(message[1])}" if message and message[1] else code[1]
-        return None if cause is None else store_refused(uri, options, cause, said)
+        reason = f"{code[1]}: {unescape(message[1])}" if message and message[1] else code[1]
+        return None if cause is None else store_refused(uri, options, cause, reason)
     status = found[1] if (found := _STATUS.search(text)) else ""
     if status == "429" or status >= "500":
         return None  # who gives out tokens, too, may be busy for a moment
@@ -157,9 +157,9 @@ def refusal(uri: str, options: Mapping[str, str], error: Exception) -> StoreRefu
 
 def _by_words(uri: str, options: Mapping[str, str], text: str, status: str) -> StoreRefused | None:
     """The same of an answer without a code; `status` is HTTP's, or empty."""
-    for signs, said in _BY_WORDS:
+    for signs, reason in _BY_WORDS:
         if any(sign in text for sign in signs):
-            return store_refused(uri, options, "authentication", said)
+            return store_refused(uri, options, "authentication", reason)
     if _TOKEN in text and status in _REFUSING:
         return store_refused(uri, options, "authentication", f"no token is given out: {status}")
     if status in ("401", "403"):
@@ -179,12 +179,12 @@ def plain_text(error: Exception) -> str:
     return redacted_line(_COLOURS.sub(" ", text), most=LONGEST_REASON)
 
 
-def store_refused(uri: str, options: Mapping[str, str], cause: Cause, said: str) -> StoreRefused:
+def store_refused(uri: str, options: Mapping[str, str], cause: Cause, text: str) -> StoreRefused:
     """The error that ends a run: it does not pass.
 
     Args:
         options: delta-rs options of the object store; secrets among them are never shown.
-        said: What the store has said; without a secret.
+        text: What the store has said; without a secret.
     """
     bucket, endpoint = bucket_of(uri)[0], endpoint_of(uri, options)
     kind = store_of(uri)
@@ -195,7 +195,7 @@ def store_refused(uri: str, options: Mapping[str, str], cause: Cause, said: str)
     at = "" if endpoint is None else f" at {endpoint}"
     return StoreRefused(
         f"{via}the object store{at} refuses {uri}, bucket {bucket}: {cause}:"
-        f" {redacted_line(said, most=_LONGEST_TEXT)}; {advice}, then run again."
+        f" {redacted_line(text, most=_LONGEST_TEXT)}; {advice}, then run again."
         " Nothing has moved",
         connection=connection,
         endpoint=endpoint,

@@ -64,8 +64,8 @@ class FleetContents(FileContents):
     def problem(self, stream: Stream, key: str, value: str, allowed: str) -> Problem:
         """As of a stream file, with the topic."""
         topic = next(t for t, own in self.by_topic.items() if own.stream == stream.stream)
-        told = f"{allowed} (topic {topic})"
-        return self.parsed.problem(key, shown(value), told, _places_of(topic))
+        text = f"{allowed} (topic {topic})"
+        return self.parsed.problem(key, shown(value), text, _places_of(topic))
 
 
 def contents_of(parsed: Parsed) -> FileContents:
@@ -123,7 +123,7 @@ def _expanded(
     parsed: Parsed,
     fleet: Fleet,
     topics: Mapping[str, KnownTopic | None],
-    told: str = " (topic {})",
+    whose: str = " (topic {})",
 ) -> tuple[dict[str, Stream], list[Problem]]:
     """A stream for each topic, and what is wrong with the others.
 
@@ -134,18 +134,18 @@ def _expanded(
     for topic in topics:
         places = _places_of(topic)
         data = fleet.file_of(topic)
-        stream, wrong = parsed.checked(Stream, data, places, told.format(topic))
+        stream, wrong = parsed.checked(Stream, data, places, whose.format(topic))
         problems += wrong
         if stream is not None and stream.stream == fleet.fleet:
-            text = f"the fleet's own name is its Dag's{told.format(topic)}"
+            text = f"the fleet's own name is its Dag's{whose.format(topic)}"
             problems.append(parsed.problem("stream", shown(stream.stream), text, _TEMPLATE))
         elif stream is not None:
             streams[topic] = stream
     while found := collisions(streams):  # once the second of three is out, the others may collide
         for collision in found:
             allowed = f"the topics {collision.one} and {collision.other} meet here; {_APART}"
-            told = shown(collision.text, 200)
-            problems.append(parsed.problem(collision.key, told, allowed, _TEMPLATE))
+            value = shown(collision.text, 200)
+            problems.append(parsed.problem(collision.key, value, allowed, _TEMPLATE))
             for topic in _later(topics, collision.one, collision.other):
                 streams.pop(topic, None)
     return streams, problems

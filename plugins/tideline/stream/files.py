@@ -113,15 +113,15 @@ def claimed_names(refused_files: Iterable[Path]) -> dict[str, Rank]:
     """
     found: dict[str, Rank] = {}
     for path in refused_files:
-        said = (path.stem, *_names_said(_beginning(path)))
-        ranks = [(name, (False, _BY_PEOPLE, path.stem != name, path)) for name in said]
-        ranks += [(name, (True, t, path.stem != name, path)) for name, t in _listed(path, said)]
+        named = (path.stem, *_names_said(_beginning(path)))
+        ranks = [(name, (False, _BY_PEOPLE, path.stem != name, path)) for name in named]
+        ranks += [(name, (True, t, path.stem != name, path)) for name, t in _listed(path, named)]
         for name, rank in ranks:
             found[name] = min(rank, found.get(name, rank))
     return found
 
 
-def _listed(path: Path, said: Iterable[str]) -> Iterator[tuple[str, datetime]]:
+def _listed(path: Path, names: Iterable[str]) -> Iterator[tuple[str, datetime]]:
     """The streams that a refused fleet has of topics found so far, and when these were seen."""
     data: dict[str, Any] = {}
     with suppress(StreamFileError):
@@ -129,7 +129,7 @@ def _listed(path: Path, said: Iterable[str]) -> Iterator[tuple[str, datetime]]:
     given = {k: v for k in ("stream", "names", "overrides") if isinstance(v := data.get(k), dict)}
     empty: dict[str, Any] = {"stream": {"stream": "{name}"}, "names": {}, "overrides": {}}
     fleet = Fleet.model_construct(**(empty | given))
-    for name in {str(data.get("topics_file") or f"{one}.topics.json") for one in said}:
+    for name in {str(data.get("topics_file") or f"{one}.topics.json") for one in names}:
         with suppress(OSError, ValueError, TypeError, AttributeError, UnreadableDocument):
             file = path.absolute().parent / name
             known = load(TopicList, read_regular(file, _MOST_LOOKED_AT), str(file))
@@ -139,11 +139,11 @@ def _listed(path: Path, said: Iterable[str]) -> Iterator[tuple[str, datetime]]:
 
 def _names_said(text: bytes) -> set[str]:
     """Names of a stream or a fleet in a text: as YAML has them, or as lines where it is none."""
-    said = {name.decode() for name in _NAMED.findall(text)}
+    names = {name.decode() for name in _NAMED.findall(text)}
     with suppress(yaml.YAMLError, UnicodeError):
         for key, word in words_at_top(text):
-            said |= {word} if key in ("stream", "fleet") else set()
-    return said
+            names |= {word} if key in ("stream", "fleet") else set()
+    return names
 
 
 def _beginning(path: Path) -> bytes:
@@ -400,15 +400,15 @@ def taken_names(
         name, file = stream.stream, counts.get(stream.stream)
         if file is not None and file.path == path:
             continue
-        told = None
+        owner = None
         if file is None and name in fleets:
-            told = f"{fleets[name].name} is a fleet of that name"
+            owner = f"{fleets[name].name} is a fleet of that name"
         elif file is None and left[name][0]:
-            told = f"{left[name][-1].name} has it, a fleet that is refused; mend that"
+            owner = f"{left[name][-1].name} has it, a fleet that is refused; mend that"
         elif file is not None and not _has_left(topic, stream, file):
-            told = f"{file.path.name} has a stream of that name, of another topic"
-        text = f"another name: {told}"
-        found[topic] = contents.problem(stream, "stream", name, text) if told else None
+            owner = f"{file.path.name} has a stream of that name, of another topic"
+        text = f"another name: {owner}"
+        found[topic] = contents.problem(stream, "stream", name, text) if owner else None
     return found
 
 

@@ -82,7 +82,7 @@ class Parsed:
     problems: tuple[Problem, ...] = ()
 
     def checked(
-        self, model: type[Model], data: object, places: Sequence[Location] = ((),), told: str = ""
+        self, model: type[Model], data: object, places: Sequence[Location] = ((),), suffix: str = ""
     ) -> tuple[Model | None, list[Problem]]:
         """A mapping as a model, or what is wrong with it.
 
@@ -90,7 +90,7 @@ class Parsed:
             model: What it has to be.
             data: The mapping.
             places: Where in the file its keys may stand, the first one that has a key counts.
-            told: What every problem says besides.
+            suffix: What every problem says besides.
 
         Returns:
             None in place of the model if there are problems.
@@ -100,7 +100,7 @@ class Parsed:
             return model.model_validate(data, context=context), []
         except ValidationError as error:
             found = error.errors()
-            return None, [self._explained(model, item, places, told) for item in found]
+            return None, [self._explained(model, item, places, suffix) for item in found]
         except Exception as error:  # whatever it is: other files, and who looks for them, go on
             what = f"{type(error).__name__}: {shown(str(error))}"
             return None, [of_file(self.file, "a value that cannot be checked", what)]
@@ -118,7 +118,7 @@ class Parsed:
         return Problem(self.file, line, _dotted(where), value, allowed)
 
     def _explained(
-        self, model: type[BaseModel], error: Any, places: Sequence[Location], told: str
+        self, model: type[BaseModel], error: Any, places: Sequence[Location], suffix: str
     ) -> Problem:
         location = tuple(part for part in error["loc"] if part not in ("word", "place", "[key]"))
         given = error["input"]
@@ -128,7 +128,7 @@ class Parsed:
             location, given = about, _value_at(given, about)
         where, line = self._found(location, places)
         value = "nothing" if error["type"] == "missing" else value_shown(error["type"], given)
-        allowed = f"{_allowed(model, error, location)}{told}"
+        allowed = f"{_allowed(model, error, location)}{suffix}"
         if error["type"] == "extra_forbidden" and not _is_word(where, model):
             where = (*where[:-1], "(a key that is not shown)")
         return Problem(self.file, line, _dotted(where) or "(file)", value, allowed)
@@ -205,16 +205,18 @@ def parse(text: str, file: str) -> Parsed:
         line = position.line + 1 if position is not None else 1
         raise refused_file([of_file(file, "invalid YAML", problem, line)]) from error
 
-    def told(kind: str, *what: str) -> list[Problem]:
-        named = [(_dotted(at) or "(file)", line) for said, at, line in found if said == kind]
+    def about(kind: str, *what: str) -> list[Problem]:
+        named = [
+            (_dotted(at) or "(file)", line) for found_kind, at, line in found if found_kind == kind
+        ]
         return [Problem(file, line, key, *what) for key, line in named]
 
-    if misplaced := told("secret", "a text that is not shown", _ELSEWHERE):
+    if misplaced := about("secret", "a text that is not shown", _ELSEWHERE):
         raise refused_file(misplaced)
     if not isinstance(data, dict):
         what = f"a {type(data).__name__}"
         raise refused_file([of_file(file, what, "a mapping with stream, kafka, ...")])
-    twice = told("twice", "the key twice", "each key is allowed once")
+    twice = about("twice", "the key twice", "each key is allowed once")
     return Parsed(file, data, {at: line for kind, at, line in found if kind == "key"}, tuple(twice))
 
 

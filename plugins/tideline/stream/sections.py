@@ -37,16 +37,16 @@ def given_twice(values: Iterable[str]) -> list[str]:
     return sorted(value for value, times in Counter(values).items() if times > 1)
 
 
-def each_once(told: str, name: Callable[[Any], str] = str) -> AfterValidator:
+def each_once(text: str, name: Callable[[Any], str] = str) -> AfterValidator:
     """A check that no two values of a list have one name.
 
     Args:
-        told: What is allowed; `{0}` stands for the first name that stands twice, `{1}` for some.
+        text: What is allowed; `{0}` stands for the first name that stands twice, `{1}` for some.
     """
 
     def checked(values: list[Any]) -> list[Any]:
         if twice := given_twice(map(name, values)):
-            raise ValueError(told.format(twice[0], first_few(twice)))
+            raise ValueError(text.format(twice[0], first_few(twice)))
         return values
 
     return AfterValidator(checked)

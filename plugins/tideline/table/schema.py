@@ -352,8 +352,8 @@ def current_columns(plan: FoldPlan) -> tuple[Field, ...]:
     named = [f for f in delta_fields(TYPED_COLUMNS) if f["name"] == UNAVAILABLE]
     rows = (delta_field(column.name, column.type) for column in plan.columns)
     ordering = (delta_field(column.name, column.type) for column in plan.sequence)
-    said = named if plan.has_unavailable else ()
-    return (*rows, *own[:-2], *ordering, *said, *own[-2:])
+    marked = named if plan.has_unavailable else ()
+    return (*rows, *own[:-2], *ordering, *marked, *own[-2:])
 
 
 COMPACTION_ID = "maintenance.compacted"

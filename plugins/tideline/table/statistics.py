@@ -95,14 +95,14 @@ def logged_file(
         types: Of the table's columns, in Delta's words.
         partition_columns: The table's, in its order; each writer of the log has one of its own.
     """
-    said = stats_of(action.get("stats"))
+    stats = stats_of(action.get("stats"))
     flat = {
         "path": action["path"],
         "size_bytes": action["size"],
-        "num_records": said.get("numRecords"),
+        "num_records": stats.get("numRecords"),
     }
     for name, prefix in (("minValues", "min"), ("maxValues", "max"), ("nullCount", "null_count")):
-        flat |= {f"{prefix}.{column}": value for column, value in said[name].items()}
+        flat |= {f"{prefix}.{column}": value for column, value in stats[name].items()}
     for column, text in action["partitionValues"].items():
         is_number = text is not None and types.get(column) in ("integer", "long")
         flat[f"partition.{column}"] = int(text) if is_number else text

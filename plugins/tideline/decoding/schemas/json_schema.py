@@ -31,8 +31,8 @@ _NUMBERS = {Scalar("integer"), Scalar("number")}
 
 def all_of(found: Iterable[Found]) -> Found:
     """The shape of values that satisfy all the schemas."""
-    said = [f for f in found if f is not ANY]
-    narrow = [f for f in said if f != TEXT] or said[:1]
+    given = [f for f in found if f is not ANY]
+    narrow = [f for f in given if f != TEXT] or given[:1]
     if not narrow:
         return ANY
     first, *others = narrow
@@ -50,13 +50,15 @@ def all_of(found: Iterable[Found]) -> Found:
 
 def any_of(found: Sequence[Found]) -> Found:
     """The shape of values that satisfy one of the schemas; `ANY` for no schemas."""
-    said = [f for f in found if f is not None]
-    if not said:
+    given = [f for f in found if f is not None]
+    if not given:
         return None if found else ANY
-    if any(f is ANY for f in said):
-        records = [f for f in said if isinstance(f, Record)]
-        return ANY if not records or len(records) + said.count(ANY) < len(said) else any_of(records)
-    first, *others = said
+    if any(f is ANY for f in given):
+        records = [f for f in given if isinstance(f, Record)]
+        return (
+            ANY if not records or len(records) + given.count(ANY) < len(given) else any_of(records)
+        )
+    first, *others = given
     for other in others:
         if isinstance(first, Record) and isinstance(other, Record):
             first = _merged(first, other, any_of)
@@ -168,8 +170,8 @@ def json_may_be_null(text: str) -> bool:
     if text == SCHEMALESS:
         return False  # null is a value of VARIANT's
     document = json.loads(text)
-    told = _Reading(document).allows_null(document)
-    return _Reading(document).shape(document, ()) is ANY if told is None else told
+    allows = _Reading(document).allows_null(document)
+    return _Reading(document).shape(document, ()) is ANY if allows is None else allows
 
 
 def read_json(text: str) -> Record:
@@ -317,21 +319,21 @@ class _Reading:
         """Whether a schema says that a value may be null; None where it does not speak of it."""
         if not isinstance(schema, dict):
             return False if schema is False else None
-        told: list[bool | None] = []
+        answers: list[bool | None] = []
         if "type" in schema:
             types = schema["type"]
-            told.append("null" in (types if isinstance(types, list) else [types]))
+            answers.append("null" in (types if isinstance(types, list) else [types]))
         if "const" in schema:
-            told.append(schema["const"] is None)
+            answers.append(schema["const"] is None)
         if values := _list(schema, "enum"):
-            told.append(None in values)
+            answers.append(None in values)
         if "$ref" in schema:
-            told.append(self._followed(schema, (), lambda s, _: self.allows_null(s), None))
-        told += map(self.allows_null, _list(schema, "allOf"))
+            answers.append(self._followed(schema, (), lambda s, _: self.allows_null(s), None))
+        answers += map(self.allows_null, _list(schema, "allOf"))
         for keyword in ("anyOf", "oneOf"):
             if some := [self.allows_null(one) for one in _list(schema, keyword)]:
-                told.append(True if True in some else None if None in some else False)
-        return False if False in told else True if True in told else None
+                answers.append(True if True in some else None if None in some else False)
+        return False if False in answers else True if True in answers else None
 
     def _referred(self, schema: dict[str, Any], path: tuple[str, ...]) -> Found:
         found: Found = self._followed(schema, path, self.shape, TEXT)

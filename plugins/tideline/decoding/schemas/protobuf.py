@@ -108,14 +108,14 @@ def messages(compiled: bytes) -> dict[str, tuple[int, ...]]:
 
 def protobuf_for_decoder(compiled: bytes, message: str) -> str:
     """A writer schema as the decoder is given it; a clear does not compile it again."""
-    told: dict[str, object] = {"message": message, "messages": messages(compiled)}
-    return json.dumps(told | {"files": base64.b64encode(compiled).decode()})
+    described: dict[str, object] = {"message": message, "messages": messages(compiled)}
+    return json.dumps(described | {"files": base64.b64encode(compiled).decode()})
 
 
 def protobuf_of_decoder(text: str) -> Record:
     """The shape of the message in what `protobuf_for_decoder` wrote, as far as it has columns."""
-    told = json.loads(text)
-    return protobuf_shape(base64.b64decode(told["files"]), told["message"], "", ())
+    described = json.loads(text)
+    return protobuf_shape(base64.b64decode(described["files"]), described["message"], "", ())
 
 
 class _Reading:

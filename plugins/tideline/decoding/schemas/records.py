@@ -36,5 +36,5 @@ def record_names(
 
 def is_like(pattern: str, name: str) -> bool:
     """Whether a name is the one of a pattern, in which * stands for any text."""
-    told = ".*".join(map(re.escape, pattern.split("*")))
-    return re.fullmatch(told, name, re.DOTALL) is not None
+    expression = ".*".join(map(re.escape, pattern.split("*")))
+    return re.fullmatch(expression, name, re.DOTALL) is not None

@@ -16,9 +16,9 @@ from tideline.model.decoding import PartPlan
 
 def decode(rows: DataFrame, part: PartPlan) -> DataFrame:
     """Decode Avro; what comes and goes is said in `fields`."""
-    told = {
+    specification = {
         "reader": part.reader.text or avro_text(Record(())),
         "columns": [column.field for column in part.reader.columns],
         "writers": [{"id": w.schema_id, "text": w.text} for w in part.writers],
     }
-    return by_decoder(rows, part, told, SCHEMA_ID)
+    return by_decoder(rows, part, specification, SCHEMA_ID)

@@ -37,5 +37,5 @@ def changed_rows(
 
 def _by_coordinates(rows: DataFrame, name: str) -> DataFrame:
     """Coordinates, and SHA-256 of all that a row holds: of its text, since maps have no digest."""
-    said = F.to_json(F.struct(*(n for n in rows.columns if n != PLAN)), _EXACT)
-    return rows.select(*TYPED_COORDINATES, F.sha2(said, 256).alias(name))
+    text = F.to_json(F.struct(*(n for n in rows.columns if n != PLAN)), _EXACT)
+    return rows.select(*TYPED_COORDINATES, F.sha2(text, 256).alias(name))

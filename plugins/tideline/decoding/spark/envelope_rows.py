@@ -247,9 +247,9 @@ def _without_unset(part: PartPlan, key: PartPlan) -> Transform:
     types = {name: column.type for name, column in others.items()}
     is_kept = ~is_deleted | _is_told(part, row, types)
     is_kept |= is_at(part, *range(len(lenient_places(part))))
-    told = F.col(IS_TOLD)
+    is_told = F.col(IS_TOLD)
     made = [
-        (F.when(told, fields[c.name]) if c.name in others else fields[c.name]).alias(c.name)
+        (F.when(is_told, fields[c.name]) if c.name in others else fields[c.name]).alias(c.name)
         for c in part.reader.columns
     ]
     whole = F.when(fields.isNotNull(), F.struct(*made))

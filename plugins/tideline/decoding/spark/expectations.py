@@ -94,12 +94,12 @@ def add_expectation_columns(plan: DecodePlan, columns: list[Column], is_gone: Co
         is_barred = _fails(*(n for n, _ in barring))
         names = [F.when(_fails(n), F.lit(rule.name)) for n, rule in barring]
         text = F.concat(F.lit("fails "), F.array_join(F.array(*names), ", "))
-        told = {
+        failures = {
             "part": F.when(is_barred, part).otherwise(F.col("part")),
             ERROR_CLASS: F.when(is_barred, FAILED).otherwise(F.col(ERROR_CLASS)),
             ERROR: F.when(is_barred, text).otherwise(F.col(ERROR)),
         }
-        return rows.withColumns(told) if barring else rows
+        return rows.withColumns(failures) if barring else rows
 
     return transform
 

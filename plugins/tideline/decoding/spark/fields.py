@@ -66,8 +66,8 @@ def by_decoder(
     given = [F.col(name) for name in (PAYLOAD, *others)]
     format = "avro" if part.format in SINGLE_VALUES else part.format
     places = {"lenient": [*lenient_places(part).values()]} if part.lenient else {}
-    told = {**specification, **places}
-    made = rows.withColumn(_DECODED, decoder(format, columns, told, *given))
+    complete = {**specification, **places}
+    made = rows.withColumn(_DECODED, decoder(format, columns, complete, *given))
     names = (FIELDS, ERROR_CLASS, ERROR, *((INVALID_PLACES,) if part.lenient else ()))
     found = {name: F.col(_DECODED)[name] for name in names}
     return made.withColumns(found).drop(_DECODED)
@@ -120,8 +120,8 @@ def decoder(
         specification: What it needs to know besides them.
         given: What it is called with.
     """
-    told = json.dumps({"format": format, "type": fields, **specification})
-    name = told.replace("`", "``")
+    text = json.dumps({"format": format, "type": fields, **specification})
+    name = text.replace("`", "``")
     return F.call_function(f"{DECODERS}.`{name}`", *given)
 
 

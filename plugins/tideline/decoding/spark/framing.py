@@ -125,8 +125,8 @@ def _brought(part: PartPlan, *, tells_text: bool = False) -> Column:
     """
     kinds = (("id", "integer"), ("known", "boolean"), ("text", "string"))
     known = [(w.schema_id, w.text) for w in part.writers]
-    told = {"known": known, "unfit": part.unfit_digests, "tells_text": tells_text}
-    return decoder("connect", struct_type(kinds), told, value_bytes(part))[FIELDS]
+    specification = {"known": known, "unfit": part.unfit_digests, "tells_text": tells_text}
+    return decoder("connect", struct_type(kinds), specification, value_bytes(part))[FIELDS]
 
 
 _NULLS: Mapping[str, Callable[[Column], Column]] = {
@@ -224,8 +224,8 @@ def _reason(part: PartPlan, before: str, without: str) -> Column:
     """What is said of an id that is told of; else another text."""
     if not part.unreadable:
         return F.lit(without)
-    told = [(F.lit(n), F.lit(f"{before}{reason}")) for n, reason in part.unreadable]
-    reasons = F.create_map(*(column for pair in told for column in pair))
+    pairs = [(F.lit(n), F.lit(f"{before}{reason}")) for n, reason in part.unreadable]
+    reasons = F.create_map(*(column for pair in pairs for column in pair))
     return F.coalesce(F.try_element_at(reasons, F.col(SCHEMA_ID)), F.lit(without))
 
 

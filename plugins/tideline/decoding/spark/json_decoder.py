@@ -27,12 +27,13 @@ def decode(rows: DataFrame, part: PartPlan) -> DataFrame:
     document = shape.fields[0].shape if shape.wrapped else shape
     # of objects inside, a list of fields may have chosen some
     closed = {"closed": True} if shape.closed else {}
-    told = {"shape": _shape(document) | closed, "wrapped": shape.wrapped}
+    specification = {"shape": _shape(document) | closed, "wrapped": shape.wrapped}
     if part.framing == "connect":
-        told["payload"] = True
+        specification["payload"] = True
     elif part.form > 1 and any(json_takes_points(writer.text) for writer in part.writers):
-        told["points"] = True  # not in the plans of former versions: a clear gives their rows
-    return by_decoder(rows, part, told)
+        # Not in the plans of former versions: a clear gives their rows.
+        specification["points"] = True
+    return by_decoder(rows, part, specification)
 
 
 def _shape(shape: Shape) -> dict[str, Any]:

@@ -101,8 +101,8 @@ def _with_part(rows: DataFrame, part: PartPlan, *, tells_why: bool) -> DataFrame
     names = (FIELDS, SCHEMA_ID, IS_NEW, *((INVALID_PLACES,) if part.lenient else ()))
     named = {n: F.col(n) for n in names}
     named |= {n: F.coalesce(F.col(f"framing_{n}"), F.col(n)) for n in _TOLD}
-    told = decoded.withColumns({f"{part.part}_{n}": column for n, column in named.items()})
-    return told.drop(PAYLOAD, *named, *(f"framing_{n}" for n in _TOLD))
+    prefixed = decoded.withColumns({f"{part.part}_{n}": column for n, column in named.items()})
+    return prefixed.drop(PAYLOAD, *named, *(f"framing_{n}" for n in _TOLD))
 
 
 def _judge_null(part: PartPlan, tombstones: str) -> Transform:
@@ -126,8 +126,10 @@ def _judge_null(part: PartPlan, tombstones: str) -> Transform:
             name = F.when(is_null & is_told, NO_CHANGE).otherwise(name)
             dropped = "the value is null, which says that a row is gone: such records are dropped"
             text = F.when(is_told, dropped).otherwise(text)
-    told = {ERROR_CLASS: name, ERROR: F.when(name.isNotNull(), text)}
-    made |= {f"{part.part}_{n}": F.coalesce(F.col(f"{part.part}_{n}"), c) for n, c in told.items()}
+    columns = {ERROR_CLASS: name, ERROR: F.when(name.isNotNull(), text)}
+    made |= {
+        f"{part.part}_{n}": F.coalesce(F.col(f"{part.part}_{n}"), c) for n, c in columns.items()
+    }
     return lambda rows: rows.withColumns(made)
 
 
@@ -180,9 +182,9 @@ def judge_event_date(plan: DecodePlan) -> Transform:
     is_gone = _is_gone(plan)
     day = kafka_day
     if wanted.field is not None:
-        told = _day_of(plan, wanted.field)
-        is_near = told.between(wanted.first, wanted.last)
-        day = F.when(is_gone, F.coalesce(F.when(is_near, told), kafka_day)).otherwise(told)
+        found = _day_of(plan, wanted.field)
+        is_near = found.between(wanted.first, wanted.last)
+        day = F.when(is_gone, F.coalesce(F.when(is_near, found), kafka_day)).otherwise(found)
     inside = F.coalesce(F.col(EVENT_DATE).between(wanted.first, wanted.last), F.lit(False))
     has_time = F.lit(True) if wanted.field is not None else F.col("timestamp").isNotNull()
     is_late = F.col(ERROR_CLASS).isNull() & ~inside & ~is_gone & has_time

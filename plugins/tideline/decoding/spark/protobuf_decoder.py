@@ -32,11 +32,11 @@ _Columns = dict[int, tuple[int, Shape]]
 def decode(rows: DataFrame, part: PartPlan) -> DataFrame:
     """Decode Protobuf; what comes and goes is said in `fields`."""
     columns = _columns(read_protobuf(part.reader.text)) if part.reader.text else {}
-    told = {
+    specification = {
         "framed": part.framing == "confluent",
         "writers": [_writer(writer, columns) for writer in part.writers],
     }
-    return by_decoder(rows, part, told, SCHEMA_ID)
+    return by_decoder(rows, part, specification, SCHEMA_ID)
 
 
 def _columns(record: Record) -> _Columns:
@@ -44,12 +44,12 @@ def _columns(record: Record) -> _Columns:
 
 
 def _writer(writer: WriterSchema, columns: _Columns) -> dict[str, Any]:
-    told = json.loads(writer.text)
+    described = json.loads(writer.text)
     pool = DescriptorPool()
-    for file in FileDescriptorSet.FromString(base64.b64decode(told["files"])).file:
+    for file in FileDescriptorSet.FromString(base64.b64decode(described["files"])).file:
         pool.Add(file)
-    message = pool.FindMessageTypeByName(told["message"])
-    names = {",".join(map(str, path)): name for name, path in told["messages"].items()}
+    message = pool.FindMessageTypeByName(described["message"])
+    names = {",".join(map(str, path)): name for name, path in described["messages"].items()}
     return {"id": writer.schema_id, "message": _message(message, columns), "names": names}
 
 
@@ -61,7 +61,7 @@ def _message(message: Any, columns: _Columns) -> dict[str, Any]:
 def _field(field: Any, column: int, shape: Shape | None) -> dict[str, Any]:
     oneof = field.containing_oneof
     is_map = field.message_type is not None and field.message_type.GetOptions().map_entry
-    told = {
+    facts = {
         "number": field.number,
         "name": field.name,
         "type": FieldDescriptorProto.Type.Name(field.type).removeprefix("TYPE_").lower(),
@@ -77,15 +77,15 @@ def _field(field: Any, column: int, shape: Shape | None) -> dict[str, Any]:
     }
     match shape:
         case None:
-            return told
+            return facts
         case Map(value):
             key, inner = (field.message_type.fields_by_number[n] for n in (1, 2))
             entry = [_field(key, 0, None) | {"kind": "key"}, _field(inner, 1, value)]
             name = field.message_type.full_name
-            return told | {"message": {"name": name, "columns": 2, "fields": entry}}
+            return facts | {"message": {"name": name, "columns": 2, "fields": entry}}
         case List(item):
-            return told | _value(field, item)
-    return told | _value(field, shape)
+            return facts | _value(field, item)
+    return facts | _value(field, shape)
 
 
 def _value(field: Any, shape: Shape) -> dict[str, Any]:

@@ -55,28 +55,28 @@ def write_types(raw: DataFrame, job: DecodeJob) -> DecodeResult:
     plan, step = job.plan, step_of(job.plan)
     known = [name for name in job.types if _ids(plan, name)]
     done: dict[str, Mapping[str, Any]] = {}
-    told: Mapping[str, Any] = {}
+    overall: Mapping[str, Any] = {}
     metrics, seen = _counts(plan, known), Observation("routed")
     for name in known:
-        if told and not told[_OF.format(name)]:
+        if overall and not overall[_OF.format(name)]:
             continue
-        rows = raw if told else raw.observe(seen, *metrics)
+        rows = raw if overall else raw.observe(seen, *metrics)
         done[name] = write_typed(rows.transform(_of(plan, name)), job.of_type(name), step)
-        told = told or _looked_at(raw, plan, observed(seen, raw, metrics), step)
-        if (told["new"] or done[name]["new"]) and not job.is_last_round:
+        overall = overall or _looked_at(raw, plan, observed(seen, raw, metrics), step)
+        if (overall["new"] or done[name]["new"]) and not job.is_last_round:
             return new_schemas(raw, plan)
-    told = told or _looked_at(raw, plan, raw.agg(*metrics).collect()[0].asDict(), step)
-    if told["new"] and not job.is_last_round:
+    overall = overall or _looked_at(raw, plan, raw.agg(*metrics).collect()[0].asDict(), step)
+    if overall["new"] and not job.is_last_round:
         return new_schemas(raw, plan)
-    result = _counted(plan, told, done)
+    result = _counted(plan, overall, done)
     near = {
         name: raw.transform(within(bad_places_in(counts["places"], step)))
-        for name, counts in (*done.items(), ("", told))
+        for name, counts in (*done.items(), ("", overall))
         if counts["bad"]
     }
     if near:
         pieces = [_piece(rows, plan, name) for name, rows in near.items()]
-        bad = told["bad"] + sum(counts["bad"] for counts in done.values())
+        bad = overall["bad"] + sum(counts["bad"] for counts in done.values())
         result = with_quarantine(result, pieces, bad, job)
     if not plan.is_again:
         return result
@@ -86,12 +86,12 @@ def write_types(raw: DataFrame, job: DecodeJob) -> DecodeResult:
 
 
 def _counted(
-    plan: DecodePlan, told: Mapping[str, Any], done: Mapping[str, Mapping[str, Any]]
+    plan: DecodePlan, overall: Mapping[str, Any], done: Mapping[str, Mapping[str, Any]]
 ) -> DecodeResult:
     """What the passes have counted, but for the bad rows.
 
     Args:
-        told: Of all records.
+        overall: Of all records.
         done: Of those of each type.
     """
     failed = dict.fromkeys(plan.rules, 0)
@@ -101,9 +101,9 @@ def _counted(
     return DecodeResult(
         decoded=SparkResult(rows=sum(counts["good"] for counts in done.values())),
         by_type={name: SparkResult(rows=counts["good"]) for name, counts in done.items()},
-        raw_rows=told["rows"],
-        tombstones=told["tombstones"],
-        unasked=told["new"] + sum(counts["new"] for counts in done.values()),
+        raw_rows=overall["rows"],
+        tombstones=overall["tombstones"],
+        unasked=overall["new"] + sum(counts["new"] for counts in done.values()),
         failed=failed,
         bad_of_types=sum(counts["bad"] for counts in done.values()),
     )

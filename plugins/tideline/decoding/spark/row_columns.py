@@ -61,10 +61,10 @@ def typed(plan: DecodePlan) -> Transform:
 
 def quarantine_columns(plan: DecodePlan) -> Transform:
     """The quarantine's columns: the record as it was landed, and what is wrong with it."""
-    told = ("part", "schema_id", "error_class", "error")
+    judged = ("part", "schema_id", "error_class", "error")
     plan_id = F.lit(plan.plan_id).alias(PLAN)
 
     def transform(rows: DataFrame) -> DataFrame:
-        return rows.select(*_COORDINATES, "key", "value", "headers", *told, plan_id)
+        return rows.select(*_COORDINATES, "key", "value", "headers", *judged, plan_id)
 
     return transform

@@ -25,8 +25,8 @@ def decode(rows: DataFrame, part: PartPlan) -> DataFrame:
     is_wrong, wrong_class, why = F.lit(False), "malformed", F.lit("")
     if length is not None:
         is_wrong = F.length(data) != length
-        told = f" bytes, and a {part.format} has {length}"
-        why = F.concat(F.length(data).cast("string"), F.lit(told))
+        suffix = f" bytes, and a {part.format} has {length}"
+        why = F.concat(F.length(data).cast("string"), F.lit(suffix))
     elif part.format == "text":
         is_wrong, wrong_class = ~F.is_valid_utf8(data.cast("string")), "invalid_utf8"
         why = F.lit("the bytes are no UTF-8")
@@ -61,5 +61,5 @@ def _by_avro(rows: DataFrame, part: PartPlan, is_wrong: Column, why: Column) -> 
     data, length = F.col(PAYLOAD), _LENGTHS[part.format]
     turned = F.concat(*(F.substring(data, n, 1) for n in range(length, 0, -1)))
     looked = rows.withColumns({_WRONG: F.when(is_wrong, why), PAYLOAD: F.when(~is_wrong, turned)})
-    told = {ERROR_CLASS: F.when(F.col(_WRONG).isNotNull(), "malformed"), ERROR: F.col(_WRONG)}
-    return decode_avro(looked, part).withColumns(told).drop(_WRONG)
+    errors = {ERROR_CLASS: F.when(F.col(_WRONG).isNotNull(), "malformed"), ERROR: F.col(_WRONG)}
+    return decode_avro(looked, part).withColumns(errors).drop(_WRONG)

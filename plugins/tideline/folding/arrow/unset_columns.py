@@ -26,8 +26,8 @@ def is_unset(column: pa.Array, kind: object) -> np.ndarray:
         fields = kind["fields"]
         assert isinstance(fields, list | tuple)
         parts = zip(column.flatten(), fields, strict=True)
-        told = (is_unset(part, field["type"]) for part, field in parts)
-        return np.asarray(is_null | reduce(and_, told, np.ones(len(column), bool)))
+        unset = (is_unset(part, field["type"]) for part, field in parts)
+        return np.asarray(is_null | reduce(and_, unset, np.ones(len(column), bool)))
     if isinstance(kind, Mapping):
         size = pc.list_value_length(column) if kind["type"] == "array" else _sizes(column)
         return np.asarray(is_null | _is(pc.equal(size, 0)))
