@@ -2,6 +2,7 @@
 
 import json
 import random
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from tests.browser.page_logs import partition_page, partitions_of
@@ -147,7 +148,7 @@ def many(number):
             facts = {"last_run": run_of(rng.randint(1, 70))}
             facts["last_landed_version"] = rng.randint(3, 9_000)
             found.append(status(name, "up_to_date", **facts))
-        held = found[-1].model_copy(update={"in_quarantine": at * 37 % 11 if at % 9 == 1 else 0})
+        held = replace(found[-1], in_quarantine=at * 37 % 11 if at % 9 == 1 else 0)
         found[-1] = listed(name, held, rng, level)
     return sorted(found, key=lambda one: one.stream)
 

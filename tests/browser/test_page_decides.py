@@ -1,5 +1,7 @@
 """An incident about which no run asks is answered on the page, by a run of Airflow's."""
 
+from dataclasses import replace
+
 import pytest
 from playwright.sync_api import expect
 
@@ -20,7 +22,7 @@ def halted(world):
     other = first.model_copy(update={"id": "incident-33", **cut})
     incidents = (first, second, other)
     actions = (*unasked("orders", *incidents), *world.page.actions[1:])
-    status = world.page.status.model_copy(update={"state": "halted", "open_incidents": 3})
+    status = replace(world.page.status, state="halted", open_incidents=3)
     world.page = world.orders(incidents=incidents, actions=actions, status=status)
     return world
 
@@ -73,10 +75,10 @@ def test_a_refresh_keeps_what_is_written_and_the_decision_is_shown(visitor, halt
 def test_a_decision_is_carried_out_at_once(visitor, halted):
     """A button has Airflow run the stream's Dag; what came of it is said, with a way to the run."""
     first = halted.page.incidents[0].model_copy(update={"decision": "accept_loss"})
-    status = halted.page.status.model_copy(update={"state": "decided"})
+    status = replace(halted.page.status, state="decided")
     halted.page = halted.orders(incidents=(first,), status=status)
     page = visitor.stream()
-    expect(page.locator(".headline")).to_contain_text("decided, waits for a run")
+    expect(page.locator(".headline")).to_contain_text("the decision waits for a run")
     card(page).get_by_role("button", name="Run now").click()
     expect(card(page)).to_contain_text("The run was successful.")
     assert halted.sent == [("/api/v2/dags/orders/dagRuns", {"conf": {}, "logical_date": None})]

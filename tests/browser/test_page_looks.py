@@ -1,5 +1,6 @@
 """The pictures of docs/page.md: taken here, looked at by people, kept in docs/pictures."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -69,7 +70,7 @@ def test_a_decision(visitor, world, shots):
     """An incident about which no run asks: a choice is made, and the reason is being written."""
     incident = at_stake()
     actions = (*unasked("orders", incident), *world.page.actions[1:])
-    status = world.page.status.model_copy(update={"state": "halted"})
+    status = replace(world.page.status, state="halted")
     world.page = world.orders(actions=actions, status=status)
     page = visitor.stream()
     page.get_by_role("button", name="accept_loss").click()
@@ -106,6 +107,6 @@ def test_narrow(visitor, shots):
 def test_brokers_away(visitor, world, shots):
     """No broker answers: the page says so, and shows what was known."""
     look = world.page.brokers.model_copy(update={"asked_at": ago(minutes=7), "problem": AWAY})
-    status = world.page.status.model_copy(update={"is_measured": False})
+    status = replace(world.page.status, is_measured=False)
     world.page = world.orders(brokers=look, status=status, incidents=())
     shoot(visitor.stream(), shots, "brokers-away")

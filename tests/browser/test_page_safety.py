@@ -1,6 +1,7 @@
 """Hostile names, missing rights, a frame with few rights, and people who do not see or point."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -107,11 +108,11 @@ def test_services_away(visitor, world):
     expect(page.locator("#notices")).to_contain_text("was known 7 min ago")
     expect(page.locator("#notices")).to_contain_text(AWAY)
     denied = "topic orders: TopicAuthorizationFailedError"
-    doubted = world.page.status.model_copy(update={"is_measured": False, "problem": denied})
+    doubted = replace(world.page.status, is_measured=False, problem=denied)
     world.page = world.orders(status=doubted)
     visitor.refreshed(page)
     expect(page.locator("#notices")).to_contain_text(denied)
-    expect(page.locator("#notices")).to_contain_text("as the last run saw it")
+    expect(page.locator("#notices")).to_contain_text("The lag is what the last run saw.")
     never = world.page.ledger.model_copy(update={"asked_at": None, "problem": "no such table"})
     world.page = world.orders(ledger=never, status=None)
     visitor.refreshed(page)

@@ -11,6 +11,7 @@ import pytest
 
 from devstack.broker import new_cluster_id
 from devstack.reference import PAGES
+from tests.browser.page_world import World, fleets, many
 from tests.mutants import MUTANTS
 from tideline.failpoints import (
     DECODE_PLACES,
@@ -109,6 +110,12 @@ def test_every_name_that_is_imported_from_our_own_files_is_there():
                     and not own_file(f"{node.module}.{alias.name}")
                 ]
     assert not missing
+
+
+def test_the_browser_suite_s_world_is_made_of_the_contract():
+    """It has a target of its own: that a class of its answers is another one shows here."""
+    assert World().streams == many(40)
+    assert len(fleets(40)) == 40
 
 
 def test_the_dag_files_stay_small():
