@@ -477,6 +477,17 @@ def test_who_waits_is_told_how_far_a_fold_is(tmp_path):
     ]
 
 
+def test_who_waits_is_told_how_far_a_check_is(standing):
+    """The changes are read and folded, then the rows that stand there are read."""
+    told = []
+    fold_here(stores, told.append, replace(job_of(standing), is_recompute=True))
+    assert told == [
+        "changes of 0 of 1 file read",
+        "changes of 0 of 1 bucket folded",
+        "rows of 0 of 1 bucket read",
+    ]
+
+
 def test_a_short_fold_behind_long_work_says_nothing_to_the_log(standing, monkeypatch, caplog):
     """The run was opened long before, and has landed and decoded since."""
     fold = partial(fold_here, stores, None)

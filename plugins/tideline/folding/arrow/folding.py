@@ -169,7 +169,8 @@ class _Fold:
     ) -> FoldResult:
         """What stands in every bucket, and what its changes alone would make of it."""
         made, found = dict[int, FoldedBucket](), dict[int, Sum]()
-        for bucket in touched:
+        for number, bucket in enumerate(touched):
+            self.stage(f"changes of {number:,} of {how_many(len(touched), 'bucket')} folded")
             changes = [run.parts(self.shape, bucket) for run in runs]
             made[bucket] = fold_bucket(
                 self.shape, (), changes, report.barrier, lambda rows: None, says_all=False
@@ -207,8 +208,10 @@ class _Fold:
     def _all_standing(self, schema: pa.Schema) -> Iterator[tuple[int, pa.RecordBatch]]:
         """The rows of the table as it stands, or of the buckets that are looked at."""
         store, only = self.stores(self.job.current.uri), self.job.only
-        for of in self.job.current_files:
-            for path in of.files if not only or of.bucket in only else ():
+        wanted = [of for of in self.job.current_files if not only or of.bucket in only]
+        for number, of in enumerate(wanted):
+            self.stage(f"rows of {number:,} of {how_many(len(wanted), 'bucket')} read")
+            for path in of.files:
                 for rows in self._current_rows(store, of.bucket, path, schema):
                     yield of.bucket, rows
 
