@@ -120,16 +120,3 @@ def test_a_table_that_the_ledger_knows_and_nobody_finds_is_a_warning(harness, he
     for what, known in zip(tables, ("of raw", "of typed", "of quarantine"), strict=True):
         assert found[what]["state"] == "warning"
         assert f"no table is there, and the ledger knows table {known}" in found[what]["text"]
-
-
-def test_an_open_incident_is_a_warning(harness, healthy, spark, capsys):
-    """A run would halt, and the services are well."""
-    stream = harness.stream()
-    harness.run(stream, "one", spark)
-    harness.send(3)
-    harness.delete_records(before=5)
-    assert main(["run", str(healthy), "--run-id", "two"]) == 3
-    capsys.readouterr()
-    status, found = diagnosis(capsys, healthy)
-    assert (status, found["ledger"]["state"]) == (0, "warning")
-    assert "retention_loss" in found["ledger"]["text"]

@@ -1,4 +1,4 @@
-"""`tideline status` and `tideline explain` over a real broker and a real table."""
+"""`tideline status`, `explain` and `doctor` over a real broker and a real table."""
 
 import json
 
@@ -25,7 +25,10 @@ def said(capsys):
 def test_a_stream_is_told_in_a_line_and_a_record_in_another(
     harness, spark, said, monkeypatch, capsys
 ):
-    """Before its first run, after it, behind, halted; and while the brokers are away."""
+    """Before its first run, after it, behind, halted; and while the brokers are away.
+
+    A run would halt, which the doctor warns of: the services are well.
+    """
     harness.create(partitions=2)
     file = str(harness.stream_file())
     stream = read_stream(file)
@@ -55,6 +58,8 @@ def test_a_stream_is_told_in_a_line_and_a_record_in_another(
         harness.run(stream, "second", spark)
     assert line() == ("halted", 20, "first", 1)
     assert outcome(39) == ("at_stake", None, None)
+    (ledger,) = (c for c in said("doctor", file)["checks"] if c["what"] == "ledger")
+    assert (ledger["state"], "retention_loss" in ledger["text"]) == ("warning", True)
     monkeypatch.setenv("TIDELINE_STREAMS", str(harness.folder))
     away = {"request_timeout_ms": 500, "default_api_timeout_ms": 1500}
     harness.connect(f"127.0.0.1:{free_ports(1)[0]}", **away)
