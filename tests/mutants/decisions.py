@@ -239,7 +239,7 @@ MUTANTS = (
         "the head knows the table from the first plan on (R13)",
         "moved.that_knows(plan.table_id, plan.table_version)",
         "moved",
-        FOUND,
+        "tests/steps/test_recovery.py",
     ),
     Mutant(
         "a plan does not bring back a table that was given up (R13)",

@@ -118,7 +118,7 @@ MUTANTS = (
         "decode: a table that has gone is no bug",
         "    if partition_by is None:\n        raise ServiceAway(",
         "    if False:\n        raise ServiceAway(",
-        "tests/simulation/test_found.py",
+        "tests/steps/test_sleepers.py",
     ),
     Mutant(
         "decode: what an older ledger forgot is undone (R13)",

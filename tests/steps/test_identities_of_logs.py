@@ -7,8 +7,9 @@ from datetime import timedelta
 import pytest
 
 from tests.worlds.memory import one_range, spans
+from tests.worlds.spark_doubles import HookedSpark
 from tideline.decoding.decode_rules import to_remove
-from tideline.errors import ResetDetected, StreamBusy
+from tideline.errors import ReplayUnavailable, ResetDetected, StreamBusy
 from tideline.landing.closing import close_plan
 from tideline.model.decoding import Decoding
 from tideline.model.offsets import OffsetRange, PartitionIdentity
@@ -100,6 +101,20 @@ def test_an_accepted_loss_is_of_the_log_in_which_it_was_accepted(memory, monkeyp
     memory.run("decided")
     memory.run("rest")
     assert memory.offsets() == list(range(15))
+    assert memory.is_clean()
+
+
+def test_what_a_cleared_run_reads_of_another_log_fills_no_gap(memory):
+    """It had a marker there and no row, and the log was cut and refilled before Spark read."""
+    memory.transaction(0)
+    memory.run("lands")
+    memory.sparks = [lambda spark: HookedSpark(spark, before=lambda: cut(memory, at=0))]
+    with pytest.raises(ReplayUnavailable, match="the log was truncated at 0"):
+        memory.run("lands")
+    assert memory.halts() == ["truncation"]
+    memory.decide("accept_loss")
+    memory.run("halted")
+    assert [(g, o) for _, g, _, o in memory.rows()] == [(1, o) for o in range(8)]
     assert memory.is_clean()
 
 

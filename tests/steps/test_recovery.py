@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.simulation.run_events import move
+from tests.simulation.table_events import drop_table
 from tests.worlds.memory import one_range, spans
 from tideline.errors import AttemptFenced, ResetDetected, StreamBusy
 from tideline.landing.attempts import Attempt
@@ -137,6 +138,22 @@ def test_a_delete_in_a_table_made_anew_is_told_whoever_lands_first(waiting):
         waiting.run("back", **one_range(0, 10))
     with pytest.raises(ResetDetected, match="table_changed"):
         advance_offsets(live)
+
+
+def test_a_table_that_goes_under_a_backfill_s_plan_is_approved_by_a_live_run(waiting):
+    """Nothing was landed: if only that plan knew the table, a live run would find nothing (R13)."""
+    waiting.configure(start="latest")
+    waiting.run("live")
+    waiting.freeze("back", **one_range(0, 10))
+    drop_table(waiting)
+    assert waiting.halts("back", **one_range(0, 10)) == ["table_changed"]
+    waiting.decide("approve")
+    waiting.run("next")
+    assert [i.outcome.partition(";")[0] for i in waiting.closed] == [
+        "accepted the table at version None"
+    ]
+    assert waiting.run("back", **one_range(0, 10)).status == "done"
+    assert (waiting.offsets(), waiting.is_clean()) == (list(range(10)), True)
 
 
 def test_a_superseded_plan_claims_nothing_that_it_had_verified(waiting):

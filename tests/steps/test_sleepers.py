@@ -3,6 +3,7 @@
 import pytest
 
 from tests.simulation.run_events import pass_time
+from tests.simulation.table_events import drop_typed
 from tests.worlds.memory import one_range
 from tideline.errors import ServiceAway, StreamBusy, TidelineError
 from tideline.folding.current_checking import check_current
@@ -88,6 +89,24 @@ def test_rows_that_a_decision_is_about_to_remove_count_for_nobody(memory):
     assert memory.is_clean()
 
 
+@pytest.mark.parametrize("place", ["verify:keeping", "advance:moving"])
+def test_rows_that_a_decision_has_removed_count_for_nobody(memory, place):
+    """A backfill wakes when the incident is closed; its own log was cut behind its range only."""
+    memory.send(10)
+    memory.commit("live")
+    backfill = standing(memory, "back", place, **one_range(2, 5))
+    memory.log().elect(7)
+    memory.send(8)
+    assert memory.halts() == ["truncation"]
+    memory.decide("accept_loss")
+    deciding = standing(memory, "halted", "resolve:carried_out")
+    assert (memory.incidents, memory.offsets()) == ((), [])
+    assert isinstance(wakes(backfill), StreamBusy)
+    assert wakes(deciding) is None
+    assert memory.offsets() == list(range(7))
+    assert memory.is_clean()
+
+
 @pytest.mark.parametrize("place", ["verify:keeping", "verify:verified", "advance:moving"])
 @pytest.mark.parametrize("until", ["resolve:removed", "resolve:carried_out"])
 def test_rows_that_a_decision_removes_count_for_nobody(memory, place, until):
@@ -130,3 +149,20 @@ def test_a_fold_that_wakes_up_beside_its_retry_hides_no_change_of_that(memory, u
     memory.run("next")
     assert memory.is_clean()
     assert not check_current(memory.open("check")).flaws
+
+
+@pytest.mark.parametrize("place", ["decode:prepared", "decode:frozen"])
+def test_a_decoding_whose_tables_others_delete_meanwhile_ends_with_run_again(memory, place):
+    """It has made them sure, and stands still before it asks Spark or commits."""
+    memory.configure(decode={"value": {"format": "json"}})
+    memory.decode = memory.stream.decode
+    memory.send(10)
+    decoding = standing(memory, "decodes", place)
+    drop_typed(memory, 0)
+    error = wakes(decoding)
+    assert isinstance(error, ServiceAway)
+    assert "is gone" in str(error)
+    memory.send(1)
+    memory.run("next")
+    assert sorted(row.offset for row in memory.decoded.rows()) == list(range(11))
+    assert memory.is_clean()
