@@ -90,10 +90,16 @@ MUTANTS = (
         f"{ANEW} {FOUND}",
     ),
     Mutant(
-        "an attempt that was closed before there was a table does not land in it (R5)",
-        "if table.token is None:  # whoever took over found no table",
-        "if False:  # whoever took over found no table",
-        FOUND,
+        "an attempt that nobody could fence without a table does not land in it later (R5)",
+        "        run.ledger.refuse_lost()  # whoever took over may have found no table",
+        "        #",
+        "tests/steps/test_sleepers.py",
+    ),
+    Mutant(
+        "a plan is not closed while its table is away and nobody can be fenced (R5)",
+        "        if findings:\n            open_and_halt(run, state, findings)\n        return {}",
+        "        return {}",
+        "tests/steps/test_sleepers.py",
     ),
     Mutant(
         "what is left of a plan that cannot be read is verified (R6)",

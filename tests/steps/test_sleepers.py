@@ -3,7 +3,7 @@
 import pytest
 
 from tests.simulation.run_events import pass_time
-from tests.simulation.table_events import drop_typed
+from tests.simulation.table_events import drop_typed, move_away, move_back
 from tests.worlds.memory import one_range
 from tideline.errors import ServiceAway, StreamBusy, TidelineError
 from tideline.folding.current_checking import check_current
@@ -122,6 +122,48 @@ def test_rows_that_a_decision_removes_count_for_nobody(memory, place, until):
     deciding = standing(memory, "halted", until)
     assert isinstance(wakes(backfill), TidelineError)
     assert wakes(deciding) is None
+    assert memory.is_clean()
+
+
+@pytest.mark.parametrize("place", ["ingest:leased", "ingest:written", "table:committing"])
+def test_no_plan_is_closed_while_its_table_is_away(landed, place):
+    """No fence can be put into it, and the attempt that sleeps may find it again (R5)."""
+    topic_id = landed.topic_id()
+    landed.send(10)
+    sleeper = asleep(landed, "a", place)
+    move_away(landed)
+    landed.create()
+    landed.send(110)
+    assert landed.halts() == ["table_changed"]
+    move_back(landed)
+    assert isinstance(wakes(sleeper), StreamBusy)
+    assert landed.halts_at("next") == ["topic_recreated"]
+    landed.decide("restart")
+    landed.run("next")
+    assert [o for t, *_, o in landed.rows() if t == topic_id] == list(range(100))
+    assert len(landed.rows()) == 210
+    assert landed.is_clean()
+
+
+@pytest.mark.parametrize("place", ["ingest:fenced", "ingest:leased", "ingest:written"])
+def test_a_closed_plan_lands_in_no_table_that_was_away_until_then(memory, place):
+    """Its end was approved, so the plan was closed without a fence, and then it was back (R5)."""
+    memory.run("looks")  # which makes it
+    memory.send(10)
+    sleeper = asleep(memory, "a", place)
+    move_away(memory)
+    memory.create()
+    memory.send(30)
+    assert memory.halts() == ["table_changed"]
+    memory.decide("approve")
+    assert memory.halts_at("next") == ["topic_recreated"]
+    assert memory.ledger().find_run("a").status == "superseded"
+    move_back(memory)
+    assert isinstance(wakes(sleeper), StreamBusy)
+    assert memory.offsets() == []
+    memory.decide("restart")
+    memory.run("next")
+    assert memory.offsets() == list(range(30))
     assert memory.is_clean()
 
 

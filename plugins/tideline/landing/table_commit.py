@@ -181,6 +181,7 @@ def land(run: RunContext, landing: Landing, *, after_version: int) -> TableCommi
     _refuse_copies(landing.change, landing.written.landed)
 
     def check(version: int) -> TableChange:
+        run.ledger.refuse_lost()  # whoever took over may have found no table to fence this in (R5)
         landed = run.table.landed(plan.ranges, version)
         if not landed and not _is_verified(landing):
             return landing.change
@@ -241,9 +242,9 @@ def remove(run: RunContext, change: TableChange, *, after_version: int) -> Known
 def fence_older_attempts(run: RunContext, plan: BatchPlan) -> dict[PartitionIdentity, LandedRange]:
     """Commit a newer token where an attempt may still stand before its commit (R5); no row goes.
 
-    Asked before a plan is closed without its rows: such an attempt may have read them. Where no
-    table is there, it cannot commit yet; once it has found or made one, it looks whether it still
-    holds the lease.
+    Asked before a plan is closed without its rows: such an attempt may have read them. Where there
+    never was a table, it cannot commit: it asks the ledger first whether it still holds the lease.
+    One that is gone may be back when it has asked already: a person decides about that first.
 
     Args:
         run: This run; holds the writer's lease.
@@ -255,10 +256,13 @@ def fence_older_attempts(run: RunContext, plan: BatchPlan) -> dict[PartitionIden
     Raises:
         ServiceAway: Table or ledger cannot be asked, or others committed first every time.
     """
-    table, control = run.table.observe(), run.ledger.read().control
+    state = run.ledger.read()
+    table, findings = foreign_changes(run, state, plan)
     if table.version is None:
+        if findings:
+            open_and_halt(run, state, findings)
         return {}
-    version = table.version
+    version, control = table.version, state.control
     if (table.token or 0) != control.token:  # a token was given out that has not committed
         attempt = begin_attempt(run, control.ledger_id)
         fence = attempt.change(fence_id(plan.plan_id))
