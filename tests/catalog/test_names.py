@@ -168,7 +168,7 @@ def test_doctor_says_what_a_name_is(typed, hive, capsys, tmp_path):
         f"table: {{uri: {tmp_path}/orders}}\ncatalog: {{connection: hive, name: raw.fresh}}\n"
     )
     main(["doctor", str(file)])
-    assert "catalog hive raw.fresh: nothing has that name yet" in capsys.readouterr().out
+    assert "catalog hive raw.fresh: no table has that name yet" in capsys.readouterr().out
 
 
 @mock_aws

@@ -26,7 +26,6 @@ from tideline.decoding.typed_tables import (
     check_tables,
     raw_table,
     refuse_other_tables,
-    replace_gone_raw,
 )
 from tideline.decoding.verifying import close_decoding
 from tideline.errors import BadInput, VerificationFailed
@@ -62,7 +61,6 @@ def finish_open(run: RunContext) -> DecodeRecord | None:
     left = run.ledger.read().decoding.open
     if left is None:
         return None
-    replace_gone_raw(run)
     check_tables(run)
     log.info("finishing the decoding of run %s", left.plan.run_id)
     plan = _of_now(run, run.ledger.read(), left.plan)
@@ -260,7 +258,6 @@ def decode_rows(run: RunContext, *, only_removals: bool = False) -> DecodeRecord
         if left is not None and left.plan.run_id != run.run_id:
             finish_open(run)
         else:
-            replace_gone_raw(run)
             check_tables(run)
         if not only_removals and run.ledger.read().decoding.open is None:
             finish_decided(run)

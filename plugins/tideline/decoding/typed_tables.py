@@ -42,7 +42,8 @@ RAW_IS_GONE = (
 def check_tables(run: RunContext) -> None:
     """Refuse tables that are somebody else's, or that lack what the ledger calls decoded.
 
-    Two new tables are a new beginning: everything that is landed is decoded again.
+    Two new tables are a new beginning: everything that is landed is decoded again. In place of a
+    raw table whose end was approved there is an empty one afterwards.
 
     Args:
         run: This run, with the decoder's lease.
@@ -51,6 +52,7 @@ def check_tables(run: RunContext) -> None:
         BadInput: A table is not the one that the ledger knows; nothing was decoded.
         ServiceAway: A store is away.
     """
+    _replace_gone_raw(run)
     state, tables = run.ledger.read(), _tables(run)
     _refuse_others(run, state, tables)
     commits = _unknown_commits(run, state.decoding, tables)
@@ -138,14 +140,14 @@ def note_tables(run: RunContext) -> None:
         )
 
 
-def replace_gone_raw(run: RunContext) -> None:
-    """Create the raw table where its end was approved and something is left to be decoded.
+def _replace_gone_raw(run: RunContext) -> None:
+    """Create the raw table where its end was approved.
 
     What is left ends with that, and no fold, erasure or redrive waits for a record that may never
     come. Its rows are recorded as lost: of those that others have deleted nothing is decoded.
     """
     state = run.ledger.read()
-    if state.head.table_id is not None or run.table.observe().version is not None:
+    if not state.head.waits_for_table or run.table.observe().version is not None:
         return
     log.warning("table %s is gone, which was approved: it is created, empty", run.stream.table.uri)
     create_table(run, state.control.ledger_id)

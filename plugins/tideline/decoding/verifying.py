@@ -15,7 +15,7 @@ from tideline.ledger.state import LedgerState
 from tideline.model.decoding import DecodeRecord
 from tideline.model.observation import TableObservation
 from tideline.model.offsets import CoordinateRange, PartitionIdentity
-from tideline.model.places import Places
+from tideline.model.places import NOWHERE, Places
 from tideline.model.plan import LandedRange, places_of
 from tideline.model.wording import first_few, how_many
 from tideline.rules.audit import TypedAudit, audit_typed, without_row
@@ -90,6 +90,8 @@ def refuse_lacking(
     left, there = Places.of(wanted), list[str]()
     for table in run.typed.by_type.values():
         left = _rest(left, table, at if table is run.source else None, there)
+    if left and state.head.waits_for_table and run.table.observe().version is None:
+        left = NOWHERE  # that its rows are lost was approved
     if left:  # other tables are opened only now: most decoded records have a row
         landed, raw = _landed(run.table, run.stream.table.uri, left.ranges())
         left &= places_of(landed)

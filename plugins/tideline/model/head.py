@@ -322,6 +322,11 @@ class Head:
         every = sorted({*self.commits, *commits}, key=lambda c: (c.version, c.token))
         return replace(self, commits=tuple(every[-_COMMITS_KEPT:]))
 
+    @property
+    def waits_for_table(self) -> bool:
+        """Whether the end of the table was approved, and the next one is not known yet."""
+        return self.table_id is None and bool(self.given_up)
+
     def that_knows(self, table_id: str | None, version: int | None) -> Head:
         """The head that knows a plan's table, if it knew none: what any run misses, all miss."""
         if self.table_id is not None or table_id is None or table_id in self.given_up:
