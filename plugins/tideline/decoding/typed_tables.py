@@ -114,10 +114,9 @@ def decoded_here(run: RunContext, state: LedgerState) -> tuple[Places, str | Non
 
     Nothing is decoded into new tables yet: the next run does it.
     """
-    tables, known = _tables(run), state.decoding.known_tables
-    wrong = tuple(unknown_tables(tables, known, state.decoding.token))
-    anew = decoding_begins_anew(tables, known)
-    return NOWHERE if anew else state.decoding.coverage, _told(run, wrong) if wrong else None
+    tables = _tables(run)
+    anew = decoding_begins_anew(tables, state.decoding.known_tables)
+    return NOWHERE if anew else state.decoding.coverage, _refusal(run, state, tables)[0]
 
 
 def note_tables(run: RunContext) -> None:
@@ -210,21 +209,26 @@ def _begun_anew(state: LedgerState) -> LedgerState:
 
 
 def _refuse_others(run: RunContext, state: LedgerState, tables: tuple[TypedTable, ...]) -> None:
+    told, wrong = _refusal(run, state, tables)
+    if told is not None:
+        raise BadInput(told, tables=wrong)
+
+
+def _refusal(
+    run: RunContext, state: LedgerState, tables: tuple[TypedTable, ...]
+) -> tuple[str | None, tuple[str, ...]]:
+    """Why tables are not to be touched, or do not hold what is decoded; and each reason."""
     stream, ledger_id = run.stream.stream, state.control.ledger_id
     if wrong := tuple(reasons_not_to_touch(tables, stream, ledger_id)):
-        raise BadInput(f"stream {stream}: {'; '.join(wrong)}. Nothing was decoded", tables=wrong)
+        return f"stream {stream}: {'; '.join(wrong)}. Nothing was decoded", wrong
     known, token = state.decoding.known_tables, state.decoding.token
     if wrong := tuple(unknown_tables(tables, known, token)):
-        raise BadInput(_told(run, wrong), tables=wrong)
-
-
-def _told(run: RunContext, wrong: Iterable[str]) -> str:
-    """What to do about tables that do not hold what is decoded."""
-    return (
-        f"stream {run.stream.stream}: {'; '.join(wrong)}. Nothing was decoded. Next: give both"
-        " tables' addresses as they were, or restore them; or give two new addresses, or delete"
-        " both tables: then everything that is landed is decoded again"
-    )
+        return (
+            f"stream {stream}: {'; '.join(wrong)}. Nothing was decoded. Next: give both tables'"
+            " addresses as they were, or restore them; or give two new addresses, or delete both"
+            " tables: then everything that is landed is decoded again"
+        ), wrong
+    return None, ()
 
 
 def _tables(run: RunContext) -> tuple[TypedTable, ...]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from tideline.errors import BadInput, StreamBusy
-from tideline.folding.current_tables import files_by_bucket, taken_by_others
+from tideline.folding.current_tables import files_by_bucket, other_table, taken_by_others
 from tideline.folding.fold_execution import bucket_text, recompute
 from tideline.folding.fold_planning import plan_recompute
 from tideline.folding.fold_rules import buckets_of_day, refused_changes
@@ -15,6 +15,7 @@ from tideline.model.current import BucketState, Folding, differing
 from tideline.rules.audit import BucketFlaw, CurrentAudit
 
 _UNTOUCHED = "no commits of others that take rows away (tideline fold FILE sums every bucket)"
+_FOLDED = "the table that was folded, whose files alone say what it holds"
 _LOOKS = 5
 """So often the table is looked at while folds close."""
 
@@ -50,11 +51,13 @@ def count_current(run: RunContext) -> CurrentAudit | None:
     """
     for _ in range(_LOOKS):
         state = run.ledger.read()
-        folding, rows, taken = state.folding, dict[int, int | None](), None
+        folding, rows, other, taken = state.folding, dict[int, int | None](), None, None
         if run.current is None or folding.layout is None:
             return None
-        if folding.open is None and (version := run.current.observe().version) is not None:
-            rows = {n: files.rows for n, files in files_by_bucket(run, version).items()}
+        seen = run.current.observe()
+        if folding.open is None and seen.version is not None:
+            rows = {n: files.rows for n, files in files_by_bucket(run, seen.version).items()}
+            other = other_table(run, state, seen)
             taken = taken_by_others(run, state)
         if run.ledger.read().folding == folding:
             break
@@ -67,6 +70,8 @@ def count_current(run: RunContext) -> CurrentAudit | None:
         for n, (expected, found) in both.items()
         if found is not None and found != expected
     ]
+    if other is not None:
+        wrong.append(BucketFlaw(None, "table", _FOLDED, other))
     if taken is not None:
         wrong.append(BucketFlaw(None, "table", _UNTOUCHED, taken))
     return CurrentAudit(

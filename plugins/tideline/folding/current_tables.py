@@ -85,6 +85,21 @@ def fold_begins_anew(run: RunContext, state: LedgerState, layout: Layout) -> boo
     return bool(forgotten)
 
 
+def other_table(run: RunContext, state: LedgerState, seen: TableObservation) -> str | None:
+    """Why a table is not the one that was folded, or its files alone do not say what it holds.
+
+    Args:
+        seen: The table as it is now.
+
+    Returns:
+        It in words; None where nothing speaks against the table, or it is gone.
+    """
+    folding, table = state.folding, TypedTable("current.table.uri", section(run).table.uri, seen)
+    if folding.layout is None or folding.table_id is None or not seen.exists:
+        return None
+    return _refusal(run, state, table, folding.layout, {table.name: folding.table_id})
+
+
 def taken_by_others(run: RunContext, state: LedgerState) -> str | None:
     """What others did to the table since the last fold that takes rows away, in words; or None.
 

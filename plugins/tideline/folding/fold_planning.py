@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from tideline.decoding.decode_rules import TypedTable, reasons_not_to_touch
 from tideline.decoding.incarnations import with_incarnations
 from tideline.errors import BadInput, ServiceAway
 from tideline.folding.current_tables import (
     fold_begins_anew,
     last_folded,
+    other_table,
     recover_folds,
     refuse_other_type,
     section,
@@ -54,6 +56,7 @@ from tideline.model.current import (
 )
 from tideline.model.decoding import INVALID, OF_ENVELOPE, OWN_COLUMNS, UNAVAILABLE
 from tideline.model.incident import decided_incident
+from tideline.model.observation import TableObservation
 from tideline.model.offsets import partition_counts
 from tideline.model.places import Places
 from tideline.model.wording import first_few
@@ -85,7 +88,7 @@ def plan_fold(
     """
     state = with_incarnations(run, state)
     decoding, folding, topic = state.decoding, state.folding, _topic(run)
-    columns = run.source.columns()
+    source, columns = _source(run, state)
     layout = _layout(run, state, columns)
     if layout is None:
         return None
@@ -119,7 +122,7 @@ def plan_fold(
     is_drop = drops != folding.drops or is_taken
     folding = replace(folding, order=order, drops=drops)
     folding = replace(folding, deletes=deletes)
-    plan = _plan(run, state, folding, layout, work, columns, is_anew=is_anew)
+    plan = _plan(run, state, folding, layout, work, source, columns, is_anew=is_anew)
     if sweep:  # which heals
         plan = replace(plan, unproven_since=None)
     return replace(plan, is_sweep=bool(sweep), is_drop=is_drop, sums=SUMS)
@@ -245,8 +248,10 @@ def plan_recompute(
     if folding.layout is None:
         return None
     refuse_other_type(run, folding)
-    table_id = table_of(run).observe().table_id
-    if table_id is not None and str(table_id) != folding.table_id:
+    seen = table_of(run).observe()
+    if (other := other_table(run, state, seen)) is not None:
+        raise BadInput(f"stream {run.stream.stream}: {other}. Nothing was read")
+    if seen.table_id is not None and str(seen.table_id) != folding.table_id:
         raise BadInput(
             f"stream {run.stream.stream}: the table at {section(run).table.uri} is not the one that"
             " was folded: tideline fold FILE first"
@@ -259,7 +264,22 @@ def plan_recompute(
         )
     work = Due(covered_ranges(folding.coverage, topic), ())
     alone = replace(folding, barrier=None)  # the changes bring their own
-    return _plan(run, state, alone, folding.layout, work, run.source.columns(), is_anew=False)
+    return _plan(run, state, alone, folding.layout, work, *_source(run, state), is_anew=False)
+
+
+def _source(run: RunContext, state: LedgerState) -> tuple[TableObservation, tuple[Field, ...]]:
+    """The typed table whose changes are folded, and its columns.
+
+    Raises:
+        BadInput: It is another program's, or its files do not say what it holds: columns have other
+            names there, or rows are hidden.
+    """
+    seen, stream, name = run.source.observe(), run.stream.stream, section(run).type
+    key = f"decode.value.types.{name}" if name else "decode.table.uri"
+    table = TypedTable(key, _decode(run).table.uri, seen)
+    if wrong := tuple(reasons_not_to_touch([table], stream, state.control.ledger_id)):
+        raise BadInput(f"stream {stream}: {'; '.join(wrong)}. Nothing was folded")
+    return seen, run.source.columns()
 
 
 def _plan(
@@ -268,11 +288,12 @@ def _plan(
     folding: Folding,
     layout: Layout,
     work: Due,
+    seen: TableObservation,
     columns: Sequence[Field],
     *,
     is_anew: bool,
 ) -> FoldPlan:
-    decode, seen = _decode(run), run.source.observe()
+    decode = _decode(run)
     if seen.version is None:
         raise ServiceAway(f"table {decode.table.uri} is gone: nothing was folded, restore it")
     known = state.decoding.known_tables.get(section(run).type or "")
