@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -11,13 +12,16 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from tests.worlds.build import ID
+from tests.worlds.damage import Breaking
 from tideline.errors import BadInput
 from tideline.model.decoding import INVALID, OF_ENVELOPE, UNAVAILABLE
 from tideline.model.offsets import CoordinateRange
 from tideline.rules.upkeep import plan_merges
 from tideline.table.columns import columns_of
 from tideline.table.maintained_table import MaintainedTable
+from tideline.table.rewriting import rewrite
 from tideline.table.schema import COMPACTION_ID, TYPED_COLUMNS, TableChange, delta_fields
+from tideline.table.statistics import Coordinates, DataFile
 
 _CHOSEN = ("headers", UNAVAILABLE, INVALID, *OF_ENVELOPE)
 COLUMNS = {name: kind for name, kind in TYPED_COLUMNS.items() if name not in _CHOSEN}
@@ -151,6 +155,18 @@ def test_times_as_spark_writes_them(typed):
     (path,) = DeltaTable(typed.uri).file_uris()
     stored = pq.read_schema(path)
     assert stored.field("timestamp").type == pa.timestamp("us", "UTC")
+
+
+def test_rows_that_a_store_does_not_give_are_not_left_out(tmp_path):
+    """Of a file that is written again without some rows; Arrow takes them for all that there is."""
+    notes = [random.Random(n).randbytes(600).hex() for n in range(900)]
+    pq.write_table(rows(0, 900, note=notes), tmp_path / "old.parquet")
+    at = CoordinateRange("orders", ID, 0, 0, 0, 10)
+    file, wanted = DataFile("old.parquet", 900, {}, 0, 899), Coordinates([at])
+    path = rewrite(Breaking(tmp_path, 0), file, wanted, "kept")
+    assert pq.read_metadata(tmp_path / path).num_rows == 890
+    with pytest.raises(OSError, match="0 of 900 rows"):
+        rewrite(Breaking(tmp_path, 1), file, wanted, "kept")
 
 
 def test_statistics_are_those_of_the_merged_rows(typed):

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.worlds.build import ID, OTHER_ID
-from tests.worlds.damage import spoil_page
+from tests.worlds.damage import Breaking, spoil_page
 from tests.worlds.fold_histories import portions, records
 from tests.worlds.folds import SEQUENCE, Folds, at, change, same
 from tideline.delta.delta_io import files_of
@@ -357,6 +357,20 @@ def test_a_file_that_is_damaged_is_named(standing, kind):
     damage(file, kind)
     with pytest.raises(VerificationFailed, match=file.name):
         fold_here(stores, logged_seldom(), job)
+
+
+@pytest.mark.parametrize(("times", "error"), [(1, ServiceAway), (99, VerificationFailed)])
+def test_changes_that_a_store_does_not_give_are_not_left_out(tmp_path, times, error):
+    """Arrow takes the end of what comes for the end of a column; once it may pass."""
+    folds = Folds(tmp_path)
+    folds.has(*(change(n, f"k{n}", "c", random.Random(n).randbytes(600).hex()) for n in range(900)))
+    jobs = []
+    folds.execute = lambda job: jobs.append(job) or FoldResult(left=(None,))
+    folds.fold([at(0, 900)])
+    breaking = Breaking(tmp_path / "typed", times)
+    (tmp_path / "current").mkdir()
+    with pytest.raises(error, match="of 900 rows"):
+        fold_here(lambda uri: breaking if "typed" in uri else stores(uri), None, jobs[0])
 
 
 def test_long_values_that_a_file_has_once_fill_no_memory(tmp_path):

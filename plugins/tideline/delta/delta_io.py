@@ -182,11 +182,26 @@ def is_damaged(store: FileSystem, path: str) -> bool:
     try:
         with store.open_input_file(path) as source:
             parquet = pq.ParquetFile(source, pre_buffer=False, buffer_size=_PART_BYTES)
-            for _ in parquet.iter_batches(_PART_ROWS, use_threads=False):
-                pass
+            rows = sum(map(len, parquet.iter_batches(_PART_ROWS, use_threads=False)))
     except (OSError, pa.ArrowInvalid):
         return True
-    return False
+    return bool(rows != parquet.metadata.num_rows)
+
+
+def refuse_short(group: pq.RowGroupMetaData, rows: int) -> None:
+    """Make sure that a row group which was read in parts was read to its end.
+
+    Arrow takes the end of what a store gives of a column for the column's own.
+
+    Args:
+        group: What the file's footer tells of it.
+        rows: How many have come.
+
+    Raises:
+        OSError: They are others than the footer tells.
+    """
+    if rows != group.num_rows:
+        raise OSError(f"{rows} of {group.num_rows} rows have come: the store gave too few bytes")
 
 
 def parquet_bytes(rows: pa.Table) -> bytes:
