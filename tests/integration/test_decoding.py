@@ -15,6 +15,7 @@ from tests.worlds.lake import map_columns, rows
 from tideline.decoding import decode_execution, decode_steps
 from tideline.decoding.decode_steps import finish_open
 from tideline.decoding.readers import parts_of
+from tideline.decoding.verifying import refuse_lacking
 from tideline.errors import (
     BadInput,
     DecodingHalted,
@@ -911,3 +912,14 @@ def test_new_tables_owe_nothing_that_a_rewind_has_undone(lake):
     record = lake.decodes("later")
     assert (record.plan.removes, lake.typed()) == ((), [0])
     assert lake.ledger.read().decoding.undone == NOWHERE
+
+
+def test_records_without_a_value_that_were_dropped_are_not_said_to_be_removed(tmp_path):
+    """The stream file keeps them now: the rows of before are made by decoding once more."""
+    lake = DecodedLake(tmp_path, tombstones="drop")
+    lake.lands(value_of(lake.register(ID)), None)
+    lake.decodes("one")
+    lake.decode["tombstones"] = "keep"
+    covered = lake.ledger.read().decoding.coverage.ranges()
+    with pytest.raises(VerificationFailed, match=r"tombstones was drop.*decode FILE --again"):
+        refuse_lacking(lake.run("fold"), covered, "Nothing was folded")

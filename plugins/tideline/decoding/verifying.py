@@ -106,8 +106,9 @@ def refuse_lacking(
         raise VerificationFailed(
             f"stream {run.stream.stream}: {how_many(left.offsets, 'decoded record')} stand in no"
             f" row of {'; '.join(there)}: {first_few(lacking)}. Another program has removed them,"
-            f" or has put an older version back. {why}. Next: restore the table, or"
-            " tideline decode FILE --again; then run again",
+            " or has put an older version back; or they have no value, and decode.tombstones was"
+            f" drop when they were decoded. {why}. Next: restore the table, or tideline decode FILE"
+            " --again; then run again",
             lacking=[str(r) for r in lacking],
         )
 

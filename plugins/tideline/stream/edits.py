@@ -81,7 +81,11 @@ EFFECTS: Mapping[str, tuple[When, str]] = {
         f"quarantined ones: tideline redrive FILE --class out_of_range. {_AGAIN}",
     ),
     "decode.event_time": ("later_records", _AGAIN),
-    "decode.tombstones": ("later_records", _AGAIN),
+    "decode.tombstones": (
+        "later_records",
+        f"{_AGAIN}. Until then, where they were dropped, the audit calls them missing, and a fold"
+        " of all changes halts",
+    ),
     "decode.expect": ("later_records", _JUDGED),
     "decode.transform": ("later_records", f"a clear runs the function as it is then. {_AGAIN}"),
     "decode": ("next_run", "everything that is landed is decoded, or nothing more is"),
