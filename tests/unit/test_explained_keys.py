@@ -92,6 +92,13 @@ def test_a_column_without_a_value_is_null(asked, capsys):
     assert json.loads(capsys.readouterr().out)["key"] == {"tenant": None, "id": "1"}
 
 
+@pytest.mark.parametrize("given", [("id=1", "id=2"), ("id=1", "id=1"), ("id", "id=1")])
+def test_a_column_that_is_given_twice_is_refused(asked, given):
+    """One of both would be asked for in silence."""
+    with pytest.raises(BadInput, match=r"--key: got a column twice"):
+        asked(*given)
+
+
 def test_a_key_that_is_null_as_a_whole_is_none(monkeypatch):
     plan = SimpleNamespace(layout=Layout(("tenant", "id"), 4))
     monkeypatch.setattr(explaining, "plan_recompute", lambda *_, **__: plan)

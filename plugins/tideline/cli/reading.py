@@ -233,8 +233,10 @@ def _explain_key(stream: Stream, options: argparse.Namespace, output: CommandOut
         raise BadInput(f"{options.file}: current: got nothing; required for --key")
     if options.topic is not None:
         raise BadInput("--key: got a record as well; allowed: either a key or a record")
-    parts = (text.partition("=") for text in options.key)
+    parts = [text.partition("=") for text in options.key]
     key = {column: value if equals else None for column, equals, value in parts}
+    if len(key) < len(parts):
+        raise BadInput("--key: got a column twice; allowed: one key, each of its columns once")
     with open_run(stream, "explain", RunRequest()) as run:
         found = explain_key(run, key)
     named = ", ".join(f"{n} is null" if v is None else f"{n}={v}" for n, v in key.items())
