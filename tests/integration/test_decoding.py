@@ -923,3 +923,12 @@ def test_records_without_a_value_that_were_dropped_are_not_said_to_be_removed(tm
     covered = lake.ledger.read().decoding.coverage.ranges()
     with pytest.raises(VerificationFailed, match=r"tombstones was drop.*decode FILE --again"):
         refuse_lacking(lake.run("fold"), covered, "Nothing was folded")
+
+
+def test_a_column_of_others_whose_name_differs_in_case_alone_is_named(lake):
+    """Delta has no two such columns; nothing is decoded into that table."""
+    DeltaTable(str(lake.folder / "typed")).alter.add_columns([Field("Total", "double")])
+    lake.lands(value_of(lake.register(ID, NOTE, TOTAL)))
+    with pytest.raises(BadInput, match=r"columns cannot be added: .*'total'.* in case alone"):
+        lake.decodes("two")
+    assert lake.typed() == [0, 1]

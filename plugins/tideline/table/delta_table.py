@@ -78,6 +78,8 @@ from tideline.table.written_files import (
 from tideline.table.written_types import refuse_other_types
 from tideline.texts import one_line
 
+_SAME_NAME = "Duplicate field name"
+"""How delta-rs says that a name differs from another one in case alone, also inside of a column."""
 _OF_THE_LOG, _OF_A_DISK = "Kernel error: ", "Kernel error: Io error: "
 """How delta-rs begins what it says about a table's log; an object store gives an `OSError`."""
 
@@ -233,11 +235,15 @@ class TargetTable:
                 return add_columns(self._kept.delta_rs(), columns)
             except delta_errors.CommitFailedError as error:
                 raise self._conflict(str(error)) from error
-            except delta_errors.SchemaMismatchError as error:
+            except Exception as error:
+                is_case = _SAME_NAME in str(error)  # of which delta-rs has no class
+                if not (is_case or isinstance(error, delta_errors.SchemaMismatchError)):
+                    raise
                 why = str(error).splitlines()[0]
                 raise BadInput(
                     f"table {self.uri}: columns cannot be added: {why}. A column never changes its"
-                    " type: give another table, or another column in decode.value.fields",
+                    " type, and no two differ in case alone: give another table, or another column"
+                    " in decode.value.fields",
                     table=self.uri,
                 ) from error
 
