@@ -11,7 +11,11 @@ from tideline.cli.main import build_parser
 from tideline.errors import TidelineError
 from tideline.model.incident import error_entry
 
-_NOT_ERRORS = {0: "done, or nothing to do", 130: "interrupted from the keyboard"}
+_NOT_ERRORS = {
+    0: "done, or nothing to do",
+    130: "interrupted from the keyboard",
+    141: "whoever reads the output has closed it, as `head` does: the answer is not told",
+}
 
 
 def build_page() -> str:
@@ -112,3 +116,4 @@ def _statuses() -> Iterator[tuple[str, str]]:
         link = f"[`{cls.__name__}`]({error_entry(cls).replace('docs/', '../')})"
         yield str(cls.exit_code), f"{link}: {summary(cls)}"
     yield "130", _NOT_ERRORS[130]
+    yield "141", _NOT_ERRORS[141]

@@ -1,6 +1,7 @@
 """What a person at a terminal sees: colours of states, whole words, commands with their file."""
 
 import io
+import os
 import re
 
 import pytest
@@ -114,3 +115,25 @@ def test_help_fits_the_terminal(width, monkeypatch):
     lines = build_parser().format_help().splitlines()
     assert max(map(len, lines)) <= width
     assert any(line.split() == ["tideline", "run", "orders.yaml"] for line in lines) == (width < 73)
+
+
+@pytest.mark.parametrize(
+    ("given", "as_json", "status"),
+    [("good", True, 141), ("good", False, 141), ("bad", True, 141), ("bad", False, 2)],
+)
+def test_whoever_closes_the_output_gets_no_success_and_no_bug(
+    tmp_path, monkeypatch, capfd, given, as_json, status
+):
+    """As `tideline ... | head -1` does; a status of 0 would be told whatever the answer is.
+
+    Why a command fails is told to others, on standard error, unless it is JSON.
+    """
+    files = {"good": "stream: s\nkafka: {topics: [t]}\ntable: {uri: /lake/t}\n", "bad": "stream: 1"}
+    path = tmp_path / "s.yaml"
+    path.write_text(files[given])
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as gone:
+        monkeypatch.setattr("sys.stdout", gone)
+        assert main(["validate", str(path), *(["--json"] if as_json else [])]) == status
+    assert "bug" not in capfd.readouterr().err

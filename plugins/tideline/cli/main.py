@@ -56,24 +56,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     output = CommandOutput(options.output == "json", _file_of(options))
     _log_to_stderr(options.verbose, output)
     try:
+        status = _answered(options, output)
+        sys.stdout.flush()  # here, where a broken pipe is caught
+    except BrokenPipeError:  # the reader has not got the answer, which may be that nothing is well
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+    return status
+
+
+def _answered(options: argparse.Namespace, output: CommandOutput) -> int:
+    """Answer one command, or say why not; the exit status."""
+    try:
         if options.takes_stream and Path(options.file).is_dir():
             options.file = str(file_in(options.file, options.stream))
-        status: int = options.answer(options, output) or 0
-        sys.stdout.flush()  # here, where a broken pipe is caught
+        return options.answer(options, output) or 0
     except TidelineError as error:
         output.error(error)
         return error.exit_code
     except KeyboardInterrupt:
         output.tell(_INTERRUPTED)
         return 130
-    except BrokenPipeError:  # the reader of our output has closed it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except BrokenPipeError:
+        raise
     except Exception as error:
         traceback.print_exc()
         output.error(TidelineError(f"a bug of Tideline: {type(error).__name__}: {error}"))
         return 1
-    return status
 
 
 _FILES = "stream files, fleet files, or folders of them; default: TIDELINE_STREAMS"
