@@ -156,6 +156,14 @@ def test_a_field_whose_name_has_a_dot():
     assert in_table(merged) == {"a_b": "string"}
 
 
+def test_a_field_without_a_name_is_not_the_record_that_it_is_in():
+    """As the rows of change events are listed: field by field, behind the row's own name."""
+    inside = {"type": "object", "properties": {"": {"type": "integer"}, "b": {"type": "integer"}}}
+    schema = {"type": "object", "properties": {"a": inside}}
+    merged = merge_listed(listed("a.", "a.b"), schema, format="json")
+    assert in_table(merged) == {"a_": "long", "a_b": "long"}
+
+
 def test_forbidden_names_are_nothing_to_a_list():
     """A field that is not listed is not looked at, so a schema cannot forbid others either."""
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}}

@@ -164,17 +164,18 @@ def selected(record: Record, paths: Collection[str], known: Record | None = None
         paths: Those that it does not have are left out.
         known: What earlier schemas came to; it knows other names of fields.
     """
-    wanted: dict[str, list[str]] = defaultdict(list)
+    wanted: dict[str, list[str | None]] = defaultdict(list)
     for path in paths:
         if (place := _first_step(record, path, known)) is not None:
             wanted[place[0].name].append(place[1])
     fields = []
     for field in record.fields:
         rest = wanted[field.name]
-        if "" in rest:
+        if None in rest:
             fields.append(field)
         elif rest and isinstance(whole := as_written(field.shape), Record):
-            inner = selected(whole, rest, _known_record(field, known))
+            inside = [path for path in rest if path is not None]
+            inner = selected(whole, inside, _known_record(field, known))
             fields += [replace(field, shape=inner)] if inner.fields else []
     return replace(record, fields=tuple(fields))
 
@@ -185,7 +186,7 @@ def chain_to(record: Record, path: str) -> tuple[Field, ...]:
     if place is None:
         return ()
     field, rest = place
-    if not rest:
+    if rest is None:
         return (field,)
     inner = chain_to(field.shape, rest) if isinstance(field.shape, Record) else ()
     return (field, *inner) if inner else ()
@@ -209,12 +210,15 @@ def paths_in(record: Record) -> Iterator[str]:
             yield from (f"{field.name}.{path}" for path in paths_in(field.shape))
 
 
-def _first_step(record: Record, path: str, known: Record | None) -> tuple[Field, str] | None:
-    """The outermost field on a path, and the path from there; empty where it is the field."""
+def _first_step(record: Record, path: str, known: Record | None) -> tuple[Field, str | None] | None:
+    """The outermost field on a path, and the path from there, which may be an empty name.
+
+    That is None where the path is the field's.
+    """
     for also in (False, True):
         for field in record.fields:
             if path in _names(field, known, also=also):
-                return field, ""
+                return field, None
     for also in (False, True):
         for field in record.fields:
             is_record = isinstance(as_written(field.shape), Record)
