@@ -3,7 +3,8 @@
 import logging
 import os
 import random
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -150,7 +151,7 @@ def test_rows_in_another_order_are_sorted(standing, monkeypatch):
 
 def test_sorted_rows_of_one_bucket_are_on_the_disk_at_a_time(tmp_path, monkeypatch):
     """Others may have put the whole table in another order, which is more than the disk has."""
-    monkeypatch.setattr(folding, "_workers", lambda buckets: 1)
+    monkeypatch.setattr(folding, "_workers", lambda buckets: nullcontext(1))
     folds = Folds(tmp_path, buckets=3)
     folds.has(*(change(n, f"k{n:02}", "c", "x", n) for n in range(20)))
     folds.fold([at(0, 20)])
@@ -510,6 +511,31 @@ def test_a_short_fold_behind_long_work_says_nothing_to_the_log(standing, monkeyp
     with caplog.at_level(logging.INFO, "tideline"):
         fold(job_of(standing))
     assert not [m for m in caplog.messages if "folded" in m or "read" in m]
+
+
+def test_folds_of_several_streams_share_cores_and_memory(standing, monkeypatch):
+    """As in a fleet: a fold that begins beside another one has what that has left, or a thread."""
+    pools = []
+
+    class Pool(ThreadPoolExecutor):
+        def __init__(self, count, *others):
+            pools.append(count)
+            super().__init__(count, *others)
+            if len(pools) < 3:
+                fold_here(stores, None, replace(job, current=beside(len(pools))))
+
+    def beside(number):
+        return replace(job.current, folder=f"landed-{number}")
+
+    plan = replace(standing.last, is_anew=True, layout=replace(standing.last.layout, buckets=6))
+    job = replace(job_of(standing), plan=plan, anew=())
+    monkeypatch.setattr(folding, "ThreadPoolExecutor", Pool)
+    monkeypatch.setattr(folding.os, "sched_getaffinity", lambda _: range(8))
+    monkeypatch.setattr(folding, "free_bytes", lambda: 99 * 2**30)
+    fold_here(stores, None, job)
+    assert pools == [6, 2, 1]
+    fold_here(stores, None, job)
+    assert pools[3:] == [6]
 
 
 def test_a_disk_that_is_full_may_pass(standing, monkeypatch):

@@ -13,7 +13,7 @@ import threading
 import uuid
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
@@ -306,12 +306,12 @@ class _Fold:
                 files[bucket] = path
             return found
 
-        with ThreadPoolExecutor(_workers(len(touched)), "fold") as pool:
+        with _workers(len(touched)) as count, ThreadPoolExecutor(count, "fold") as pool:
             futures = {n: pool.submit(one, n) for n in touched}
             try:
-                for count, future in enumerate(as_completed(futures.values()), 1):
+                for done, future in enumerate(as_completed(futures.values()), 1):
                     future.result()
-                    self.stage(f"{count:,} of {how_many(len(touched), 'bucket')} folded")
+                    self.stage(f"{done:,} of {how_many(len(touched), 'bucket')} folded")
             except BaseException:
                 work.is_stopped.set()
                 pool.shutdown(cancel_futures=True)
@@ -407,10 +407,23 @@ def _buckets_in(run: SortedRun) -> Iterator[int]:
     yield from np.flatnonzero(run.ends > starts).tolist()
 
 
-def _workers(buckets: int) -> int:
-    """How many buckets are folded at once."""
-    cores = len(os.sched_getaffinity(0))
-    return max(1, min(cores, buckets, free_bytes() // _THREAD_BYTES))
+_at_work: list[int] = []
+"""How many threads each fold of this process has: those of a fleet share cores and memory."""
+_counting = threading.Lock()
+
+
+@contextmanager
+def _workers(buckets: int) -> Iterator[int]:
+    """How many buckets are folded at once, until the block ends; one at least."""
+    with _counting:
+        most = min(len(os.sched_getaffinity(0)), free_bytes() // _THREAD_BYTES) - sum(_at_work)
+        _at_work.append(max(1, min(most, buckets)))
+        count = _at_work[-1]
+    try:
+        yield count
+    finally:
+        with _counting:
+            _at_work.remove(count)
 
 
 def _report(job: FoldJob, counted: CountedChanges) -> FoldResult:
