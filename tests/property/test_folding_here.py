@@ -5,6 +5,7 @@ import os
 import random
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
+from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,7 @@ from tests.worlds.fold_histories import portions, records
 from tests.worlds.folds import SEQUENCE, Folds, at, change, same
 from tideline.delta.delta_io import files_of
 from tideline.errors import ServiceAway, VerificationFailed
+from tideline.fleet import batch
 from tideline.folding import engine
 from tideline.folding.arrow import folding, spilling
 from tideline.folding.arrow import row_shape as rows_module
@@ -147,6 +149,16 @@ def test_rows_in_another_order_are_sorted(standing, monkeypatch):
     (path,) = standing.files[0]
     keys = pq.ParquetFile(standing.folder / "current" / path).read()["k"].to_pylist()
     assert keys == sorted(keys)
+
+
+def test_the_log_of_a_fleet_names_the_stream_whose_rows_are_in_another_order(standing, caplog):
+    """Buckets are folded in threads of their own."""
+    shuffle(standing, 1)
+    context = copy_context()
+    context.run(batch._AT_WORK.set, "orders")
+    with batch._named_in_logs(), caplog.at_level(logging.INFO, "tideline"):
+        context.run(fold_here, stores, None, job_of(standing))
+    assert "orders: bucket 0 is in another order: others have written it" in caplog.messages
 
 
 def test_sorted_rows_of_one_bucket_are_on_the_disk_at_a_time(tmp_path, monkeypatch):

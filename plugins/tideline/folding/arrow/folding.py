@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager
+from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
@@ -307,7 +308,8 @@ class _Fold:
             return found
 
         with _workers(len(touched)) as count, ThreadPoolExecutor(count, "fold") as pool:
-            futures = {n: pool.submit(one, n) for n in touched}
+            # logs of a fleet name the stream, which a context has
+            futures = {n: pool.submit(copy_context().run, one, n) for n in touched}
             try:
                 for done, future in enumerate(as_completed(futures.values()), 1):
                     future.result()
