@@ -105,7 +105,7 @@ BROKEN = {
         GOOD + "on_reset: [approve]\n",
         6,
         "on_reset",
-        "valid dictionary",
+        "keys below it: retention_loss, truncation",
     ),
     "policy of another class": (
         GOOD + "on_reset:\n  retention_loss: retire\n",

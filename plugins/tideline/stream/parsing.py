@@ -127,7 +127,8 @@ class Parsed:
         if not location and about[0] in model.model_fields:
             location, given = about, _value_at(given, about)
         where, line = self._found(location, places)
-        value = "nothing" if error["type"] == "missing" else value_shown(error["type"], given)
+        is_nothing = error["type"] == "missing" or given is None
+        value = "nothing" if is_nothing else value_shown(error["type"], given)
         allowed = f"{_allowed(model, error, location)}{suffix}"
         if error["type"] == "extra_forbidden" and not _is_word(where, model):
             where = (*where[:-1], "(a key that is not shown)")
@@ -298,6 +299,8 @@ def _allowed(root: type[BaseModel], error: Any, location: Location) -> str:
         known = _fields_at(root, location[:-1])
         near = did_you_mean(str(location[-1]), known)
         return f"unknown key{near} allowed: {', '.join(known)}"
+    if kind == "model_type":
+        return f"allowed: keys below it: {', '.join(_fields_at(root, location))}"
     if kind in ("literal_error", "enum"):
         return f"allowed: {context['expected']}"
     if kind == "string_pattern_mismatch":
