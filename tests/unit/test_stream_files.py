@@ -477,6 +477,8 @@ BROKEN = {
         "decode.expect.0.sql",
         "once",
     ),
+    "a number of base 8": (GOOD + "patience_seconds: 010\n", 6, "patience_seconds", "without a 0"),
+    "a number of base 60": (GOOD + "patience_seconds: 1:30\n", 6, "patience_seconds", "without :"),
     "no YAML": ("stream: [orders\n", 2, "(file)", ""),
     "no mapping": ("- orders\n", 1, "(file)", "mapping"),
 }

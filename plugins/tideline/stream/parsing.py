@@ -37,6 +37,8 @@ _SHOWN = 20
 _MISPLACED = ("extra_forbidden", "model_type", "model_attributes_type", "dict_type", "list_type")
 """pydantic's names of what is wrong with a value that belongs somewhere else."""
 _NOT_SHOWN = "a value that is not shown"
+_NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+_OTHER_BASE = re.compile(r"[-+]?(0[0-7_]+|[0-9_]+(:[0-9_]+)+(\.[0-9_]*)?)")
 Location = tuple[str | int, ...]
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -73,7 +75,8 @@ class Parsed:
         file: Path of the file, for messages.
         data: The mapping.
         lines: Line of each key, from 1, by its place.
-        problems: What is wrong with the text already: keys that stand there twice.
+        problems: What is wrong with the text already: keys that stand there twice, and numbers that
+            YAML reads in another base.
     """
 
     file: str
@@ -217,8 +220,12 @@ def parse(text: str, file: str) -> Parsed:
     if not isinstance(data, dict):
         what = f"a {type(data).__name__}"
         raise refused_file([of_file(file, what, "a mapping with stream, kafka, ...")])
-    twice = about("twice", "the key twice", "each key is allowed once")
-    return Parsed(file, data, {at: line for kind, at, line in found if kind == "key"}, tuple(twice))
+    problems = about("twice", "the key twice", "each key is allowed once")
+    problems += about(
+        "base", "a number in another base", "allowed: digits without a 0 before them, and without :"
+    )
+    lines = {at: line for kind, at, line in found if kind == "key"}
+    return Parsed(file, data, lines, tuple(problems))
 
 
 def _check_structure(text: str, loader: Any) -> None:
@@ -269,7 +276,10 @@ def _marked(problem: str, what: Any) -> yaml.MarkedYAMLError:
 
 
 def _walked(node: yaml.Node | None, at: Location = ()) -> Iterator[tuple[str, Location, int]]:
-    """Each `key` and item with its line; which ones stand `twice`, which may hold a `secret`."""
+    """Each `key` and item with its line, which ones stand `twice`, which may hold a `secret`.
+
+    And which numbers are in another `base`: YAML 1.1 reads 010 as 8, and 1:30 as 90.
+    """
     if isinstance(node, yaml.MappingNode):
         seen: set[str] = set()
         for key, value in node.value:
@@ -287,8 +297,10 @@ def _walked(node: yaml.Node | None, at: Location = ()) -> Iterator[tuple[str, Lo
         for index, value in enumerate(node.value):
             yield "key", (*at, index), value.start_mark.line + 1
             yield from _walked(value, (*at, index))
-    elif isinstance(node, yaml.ScalarNode) and may_hold_secret(node.value):
-        yield "secret", at, node.start_mark.line + 1
+    elif isinstance(node, yaml.ScalarNode):
+        is_number = node.tag in _NUMBERS and _OTHER_BASE.fullmatch(node.value)
+        kinds = {"secret": may_hold_secret(node.value), "base": is_number}
+        yield from ((kind, at, node.start_mark.line + 1) for kind, is_so in kinds.items() if is_so)
 
 
 def _allowed(root: type[BaseModel], error: Any, location: Location) -> str:
