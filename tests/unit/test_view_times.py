@@ -1,4 +1,4 @@
-"""By Kafka's time a record without one is before all others: in a view as in the fold."""
+"""Views: by Kafka's time a record without one is before all others, as in the fold; names."""
 
 from datetime import timedelta
 
@@ -8,6 +8,7 @@ import pytest
 
 from tests.worlds.fold_plans import fold_plan
 from tests.worlds.folds import AT, COLUMNS, TYPED, at, change
+from tideline.cli.main import main
 from tideline.folding.views import DIALECTS, Query
 from tideline.model.current import Deletes
 from tideline.model.places import NOWHERE
@@ -56,3 +57,15 @@ def test_a_value_comes_from_a_record_without_a_time(view):
 
 def test_a_truncate_is_after_a_record_without_a_time(view):
     assert view(OLDER, NEWER, change(9, None, "t", partition=1)) == []
+
+
+@pytest.mark.parametrize("names", [("a", "a"), ("a", " ")])
+def test_a_view_needs_the_names_of_two_tables(names, tmp_path, capsys):
+    """With others its SQL could be of no table, or of one in place of two."""
+    file = tmp_path / "s.yaml"
+    file.write_text(
+        "stream: s\nkafka: {topics: [t]}\ntable: {uri: /lake/t}\ndecode: {value: {format: json}}\n"
+        "current: {key: [k], deletes: {tombstone: false}}\n"
+    )
+    assert main(["current", str(file), "--sql", "trino", "--names", *names]) == 2
+    assert "--names: got ['a'," in capsys.readouterr().err

@@ -133,6 +133,8 @@ def current_view(stream: Stream, options: argparse.Namespace, output: CommandOut
     from tideline.folding.views import view_of  # other commands need none
 
     names = None if options.names is None else tuple(options.names)
+    if names and (not all(map(str.strip, names)) or names[0] == names[1]):
+        raise BadInput(f"--names: got {shown(list(names))}; allowed: the names of two tables")
     with open_run(stream, "current", RunRequest()) as run:
         sql = view_of(run, options.sql, names, is_history=options.history)
     output.answer(CurrentView(sql=sql), sql)
