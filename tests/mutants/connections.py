@@ -208,8 +208,8 @@ MUTANTS = (
     ),
     Mutant(
         "no value of a stream file may look like a secret",
-        "isinstance(node, yaml.ScalarNode) and may_hold_secret(node.value)",
-        "False",
+        '{"secret": may_hold_secret(node.value), ',
+        '{"secret": False, ',
         "tests/unit/test_misplaced_secrets.py",
     ),
     Mutant(

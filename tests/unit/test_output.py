@@ -119,14 +119,14 @@ def test_help_fits_the_terminal(width, monkeypatch):
 
 @pytest.mark.parametrize(
     ("given", "as_json", "status"),
-    [("good", True, 141), ("good", False, 141), ("bad", True, 141), ("bad", False, 2)],
+    [("good", True, 141), ("good", False, 141), ("bad", True, 2), ("bad", False, 2)],
 )
 def test_whoever_closes_the_output_gets_no_success_and_no_bug(
     tmp_path, monkeypatch, capfd, given, as_json, status
 ):
     """As `tideline ... | head -1` does; a status of 0 would be told whatever the answer is.
 
-    Why a command fails is told to others, on standard error, unless it is JSON.
+    A failure keeps its status.
     """
     files = {"good": "stream: s\nkafka: {topics: [t]}\ntable: {uri: /lake/t}\n", "bad": "stream: 1"}
     path = tmp_path / "s.yaml"

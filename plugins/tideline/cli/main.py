@@ -11,6 +11,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from inspect import getdoc
 from pathlib import Path
@@ -55,12 +56,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     tell_waits()
     output = CommandOutput(options.output == "json", _file_of(options))
     _log_to_stderr(options.verbose, output)
+    status = 0
     try:
         status = _answered(options, output)
         sys.stdout.flush()  # here, where a broken pipe is caught
     except BrokenPipeError:  # the reader has not got the answer, which may be that nothing is well
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 128 + signal.SIGPIPE
+        return status or 128 + signal.SIGPIPE
     return status
 
 
@@ -71,7 +73,8 @@ def _answered(options: argparse.Namespace, output: CommandOutput) -> int:
             options.file = str(file_in(options.file, options.stream))
         return options.answer(options, output) or 0
     except TidelineError as error:
-        output.error(error)
+        with suppress(BrokenPipeError):  # a failure keeps its status, whoever reads of it
+            output.error(error)
         return error.exit_code
     except KeyboardInterrupt:
         output.tell(_INTERRUPTED)

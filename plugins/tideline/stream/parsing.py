@@ -130,7 +130,7 @@ class Parsed:
         if not location and about[0] in model.model_fields:
             location, given = about, _value_at(given, about)
         where, line = self._found(location, places)
-        is_nothing = error["type"] == "missing" or given is None
+        is_nothing = error["type"] == "missing" or (error["type"], given) == ("model_type", None)
         value = "nothing" if is_nothing else value_shown(error["type"], given)
         allowed = f"{_allowed(model, error, location)}{suffix}"
         if error["type"] == "extra_forbidden" and not _is_word(where, model):
