@@ -472,7 +472,7 @@ class SimulatedTable:
         """Delete what attempts have left, however young it is; delta-rs makes two commits of it."""
         self._tick("table.vacuum")
         state, left = self._state, FileCount.of(len(rows) for rows in self._state.files.values())
-        if delete and left.files:
+        if delete and left.files and state.versions:
             state.files.clear()
             for said in ("VACUUM START", "VACUUM END"):
                 newest = state.versions[-1]

@@ -24,8 +24,6 @@ from tideline.rules.incidents import blocked_by
 from tideline.rules.planning import move_over_coverage, plan_live
 from tideline.rules.positions import is_set_aside
 
-"""Partitions whose headroom a run measures: those furthest behind."""
-
 
 def freeze_live(
     run: RunContext,

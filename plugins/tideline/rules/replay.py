@@ -227,10 +227,7 @@ def what_stays(lane: Lane, landed: Mapping[PartitionIdentity, LandedRange], *, c
         return (
             f"{nothing}. Decide its open incident, if `tideline incident` names one, and try again"
         )
-    return (
-        f"{nothing}: it was never landed. The next run finds what is lost, and halts with it as an"
-        " incident"
-    )
+    return f"{nothing}. The next run finds what is lost, and halts with it as an incident"
 
 
 def known_evidence(record: RunRecord) -> Known:
