@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.simulation.table_events import drop_table
+from tests.simulation.table_events import drop_table, drop_typed, move_away, move_back
 from tests.worlds.dying import dying
 from tideline.errors import ResetDetected, ServiceAway
 from tideline.operations.redrive import decode_again, redrive
@@ -37,6 +37,36 @@ def test_a_decoding_ends_where_the_end_of_its_raw_table_was_approved(decoded, mo
     decoded.send(3)
     assert decoded.run("later").status == "done"
     assert {*range(10)} <= {row.offset for row in decoded.decoded.rows()}
+
+
+def test_a_raw_table_that_is_back_after_its_end_was_approved_is_decoded(landed):
+    """A landing would take it; but none comes where Kafka has nothing new."""
+    move_away(landed)
+    landed.halts()
+    landed.decide("approve")
+    landed.run("approved")
+    move_back(landed)
+    landed.configure(decode={"value": {"format": "json"}})
+    landed.decode = landed.stream.decode
+    landed.run("decodes")
+    assert len(landed.decoded.rows()) == 100
+    landed.send(1)
+    assert landed.run("later").status == "done"
+    assert len(landed.decoded.rows()) == 101
+    assert landed.is_clean()
+
+
+def test_typed_tables_that_are_deleted_beside_a_plan_that_is_not_verified_are_made_anew(
+    decoded, monkeypatch
+):
+    """Its commits are noted, and have gone with the tables: verifying them would never end."""
+    decoded.send(5)
+    with dying(monkeypatch, "tideline.decoding.verifying", "decode:closing"):
+        decoded.run("cut off")
+    drop_typed(decoded, 0)
+    decoded.run("next")
+    assert len(decoded.decoded.rows()) == 15
+    assert decoded.is_clean()
 
 
 @pytest.mark.parametrize("again", [decode_again, redrive])

@@ -47,7 +47,8 @@ catch up."""
 def finish_open(run: RunContext) -> DecodeRecord | None:
     """Execute and close the plan that is open; its coordinates are nobody else's.
 
-    A plan whose two commits are noted needs no Spark, unless they are not there any more.
+    A plan whose two commits are noted needs no Spark, unless they are not there any more: where
+    both tables are new, they went with those before.
 
     Args:
         run: This run, with the decoder's lease.
@@ -63,8 +64,9 @@ def finish_open(run: RunContext) -> DecodeRecord | None:
         return None
     check_tables(run)
     log.info("finishing the decoding of run %s", left.plan.run_id)
-    plan = _of_now(run, run.ledger.read(), left.plan)
-    if left.table_version is not None and plan == left.plan:
+    state = run.ledger.read()
+    plan, is_anew = _of_now(run, state, left.plan), not state.decoding.table_ids
+    if left.table_version is not None and plan == left.plan and not is_anew:
         try:
             return close_decoding(run, left)
         except VerificationFailed as error:

@@ -43,7 +43,7 @@ def check_tables(run: RunContext) -> None:
     """Refuse tables that are somebody else's, or that lack what the ledger calls decoded.
 
     Two new tables are a new beginning: everything that is landed is decoded again. In place of a
-    raw table whose end was approved there is an empty one afterwards.
+    raw table whose end was approved there is an empty one afterwards, unless another one is there.
 
     Args:
         run: This run, with the decoder's lease.
@@ -140,18 +140,22 @@ def note_tables(run: RunContext) -> None:
 
 
 def _replace_gone_raw(run: RunContext) -> None:
-    """Create the raw table where its end was approved.
+    """Create the raw table where its end was approved, or know the one that is there by now.
 
     What is left ends with that, and no fold, erasure or redrive waits for a record that may never
-    come. Its rows are recorded as lost: of those that others have deleted nothing is decoded.
+    come. Its rows are recorded as lost: of those that others have deleted nothing is decoded. One
+    that is back is landed into, as is one that a landing has made.
     """
     state = run.ledger.read()
-    if not state.head.waits_for_table or run.table.observe().version is not None:
+    if not state.head.waits_for_table:
         return
-    log.warning("table %s is gone, which was approved: it is created, empty", run.stream.table.uri)
-    create_table(run, state.control.ledger_id)
-    seen = run.table.observe()
-    run.ledger.update(lambda s: s.with_head(s.head.that_knows(seen.table_id, seen.version)))
+    uri = run.stream.table.uri
+    if run.table.observe().version is None:
+        log.warning("table %s is gone, which was approved: it is created, empty", uri)
+        create_table(run, state.control.ledger_id)
+    seen, changes = foreign_changes(run, state)
+    if seen.version is not None and not changes:
+        run.ledger.update(lambda s: s.with_head(s.head.that_uses(seen.table_id, seen.version)))
 
 
 def raw_table(run: RunContext) -> TableObservation:

@@ -333,6 +333,12 @@ class Head:
             return self
         return replace(self, table_id=table_id, table_version=version)
 
+    def that_uses(self, table_id: str | None, version: int | None) -> Head:
+        """The head that knows the table after one whose end was approved: also that one, back."""
+        if not self.waits_for_table:
+            return self
+        return replace(self, table_id=table_id, table_version=version)
+
     @property
     def listed_after(self) -> int:
         """The table version after which (exclusive) commits are looked at; -1 for all of them."""
