@@ -76,6 +76,17 @@ def test_a_look_tells_changes_without_an_order_and_writes_nothing(folded):
         fold_changes(folded.open("folds"), "anew")
 
 
+def test_who_looks_at_another_table_is_told_the_way_on(folded):
+    """A fold says what to do about it; the look does nothing."""
+    folded.current.table_id = "another"
+    with pytest.raises(BadInput, match="not the one that was folded: tideline fold FILE first"):
+        check_current(folded.open("look"))
+    with pytest.raises(BadInput, match="Next: give current.table another address"):
+        fold_changes(folded.open("folds"), "due")
+    audit, _ = audit_stream(folded.open("audits"), 1)
+    assert ["is another one" in flaw.found for flaw in audit.current.wrong] == [True]
+
+
 @pytest.mark.parametrize("as_json", [True, False])
 def test_the_command_says_what_a_look_has_told(folded, monkeypatch, capsys, as_json):
     monkeypatch.setattr(command, "watched_run", lambda *_: nullcontext(folded.open("look")))

@@ -249,13 +249,13 @@ def plan_recompute(
         return None
     refuse_other_type(run, folding)
     seen = table_of(run).observe()
-    if (other := other_table(run, state, seen)) is not None:
-        raise BadInput(f"stream {run.stream.stream}: {other}. Nothing was read")
     if seen.table_id is not None and str(seen.table_id) != folding.table_id:
         raise BadInput(
             f"stream {run.stream.stream}: the table at {section(run).table.uri} is not the one that"
             " was folded: tideline fold FILE first"
         )
+    if (other := other_table(run, state, seen)) is not None:
+        raise BadInput(f"stream {run.stream.stream}: {other}. Nothing was read")
     is_due = folding.open is not None or due_changes(state.decoding, folding, topic).again
     if is_exact and is_due:
         raise BadInput(
