@@ -81,7 +81,7 @@ def test_who_looks_at_another_table_is_told_the_way_on(folded):
     folded.current.table_id = "another"
     with pytest.raises(BadInput, match="not the one that was folded: tideline fold FILE first"):
         check_current(folded.open("look"))
-    with pytest.raises(BadInput, match="Next: give current.table another address"):
+    with pytest.raises(BadInput, match=r"Next: give current\.table another address"):
         fold_changes(folded.open("folds"), "due")
     audit, _ = audit_stream(folded.open("audits"), 1)
     assert ["is another one" in flaw.found for flaw in audit.current.wrong] == [True]

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.simulation.run_events import pass_time
-from tests.simulation.table_events import drop_typed, move_away, move_back
+from tests.simulation.table_events import drop_typed, leave, move_away, move_back, occupy
 from tests.worlds.memory import one_range
 from tideline.errors import ServiceAway, StreamBusy, TidelineError
 from tideline.folding.current_checking import check_current
@@ -135,6 +135,28 @@ def test_no_plan_is_closed_while_its_table_is_away(landed, place):
     landed.create()
     landed.send(110)
     assert landed.halts() == ["table_changed"]
+    move_back(landed)
+    assert isinstance(wakes(sleeper), StreamBusy)
+    assert landed.halts_at("next") == ["topic_recreated"]
+    landed.decide("restart")
+    landed.run("next")
+    assert [o for t, *_, o in landed.rows() if t == topic_id] == list(range(100))
+    assert len(landed.rows()) == 210
+    assert landed.is_clean()
+
+
+def test_no_plan_is_closed_while_another_table_is_in_its_table_s_place(landed):
+    """A fence in there would keep nobody out, and be written to somebody else's table (R13)."""
+    topic_id = landed.topic_id()
+    landed.send(10)
+    sleeper = asleep(landed, "a", "table:committing")
+    move_away(landed)
+    occupy(landed)
+    landed.create()
+    landed.send(110)
+    assert landed.halts() == ["table_changed"]
+    assert [v.operation for v in landed.table.versions] == ["CREATE TABLE"]
+    leave(landed)
     move_back(landed)
     assert isinstance(wakes(sleeper), StreamBusy)
     assert landed.halts_at("next") == ["topic_recreated"]

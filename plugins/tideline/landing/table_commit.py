@@ -244,7 +244,8 @@ def fence_older_attempts(run: RunContext, plan: BatchPlan) -> dict[PartitionIden
 
     Asked before a plan is closed without its rows: such an attempt may have read them. Where there
     never was a table, it cannot commit: it asks the ledger first whether it still holds the lease.
-    One that is gone may be back when it has asked already: a person decides about that first.
+    One that is gone may be back when it has asked already, and so may one in whose place another
+    is, which is not to be written to: a person decides about that first.
 
     Args:
         run: This run; holds the writer's lease.
@@ -258,9 +259,10 @@ def fence_older_attempts(run: RunContext, plan: BatchPlan) -> dict[PartitionIden
     """
     state = run.ledger.read()
     table, findings = foreign_changes(run, state, plan)
+    is_known = table.version is not None and table.table_id in (state.head.table_id, plan.table_id)
+    if findings and not is_known:
+        open_and_halt(run, state, findings)
     if table.version is None:
-        if findings:
-            open_and_halt(run, state, findings)
         return {}
     version, control = table.version, state.control
     if (table.token or 0) != control.token:  # a token was given out that has not committed
