@@ -421,6 +421,8 @@ class SimulatedTable:
         self._tick("table.rows")
         rows = self._state.rows()
         if version is not None:
+            if not self._state.log_start <= version < len(self._state.versions):
+                raise ServiceAway(f"no version {version} in the table's log")
             rows = [*chain.from_iterable(self._state.versions[version].rows.values())]
         return [
             {
