@@ -97,8 +97,14 @@ MUTANTS = (
     ),
     Mutant(
         "a plan is not closed while its table is away and nobody can be fenced (R5)",
-        "        if findings:\n            open_and_halt(run, state, findings)\n        return {}",
-        "        return {}",
+        "if findings and not is_known:",
+        "if False:",
+        "tests/steps/test_sleepers.py",
+    ),
+    Mutant(
+        "no fence is written into another table, nor is a plan closed beside one (R5)",
+        "if findings and not is_known:",
+        "if findings and table.version is None:",
         "tests/steps/test_sleepers.py",
     ),
     Mutant(
