@@ -324,8 +324,11 @@ class Head:
 
     @property
     def waits_for_table(self) -> bool:
-        """Whether the end of the table was approved, and the next one is not known yet."""
-        return self.table_id is None and bool(self.given_up)
+        """Whether the end of the table was approved, and the next one is not known yet.
+
+        Ledgers of before have no ids of such tables, but what was landed there.
+        """
+        return self.table_id is None and bool(self.given_up or self.coverage)
 
     def that_knows(self, table_id: str | None, version: int | None) -> Head:
         """The head that knows a plan's table, if it knew none: what any run misses, all miss."""
