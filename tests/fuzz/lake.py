@@ -44,7 +44,12 @@ from tideline.model.plan import LandedRange
 from tideline.model.request import RunRequest
 from tideline.stream.stream import Stream
 from tideline.table.delta_table import TargetTable
-from tideline.table.schema import CURRENT_COORDINATES, TYPED_COORDINATES
+from tideline.table.schema import (
+    CURRENT_COORDINATES,
+    LEDGER_PROPERTY,
+    STREAM_PROPERTY,
+    TYPED_COORDINATES,
+)
 from tideline.table.table_port import TablePort
 
 TOPIC = "orders"
@@ -326,7 +331,18 @@ class Lake:
             if r.op not in (None, "d", "t"):
                 row |= {n: v for n, v in self.topic.values(r).items() if n not in r.lacks}
             rows.append(row)
-        write_deltalake(self.typed_uri, pa.Table.from_pylist(rows, schema), mode="overwrite")
+        made = pa.Table.from_pylist(rows, schema)
+        if not DeltaTable.is_deltatable(self.typed_uri):
+            DeltaTable.create(
+                self.typed_uri,
+                made.schema,
+                configuration={
+                    STREAM_PROPERTY: self.stream.stream,
+                    LEDGER_PROPERTY: self.state.control.ledger_id,
+                },
+                raise_if_key_not_exists=False,
+            )
+        write_deltalake(self.typed_uri, made, mode="overwrite")
 
     # ---- what is asked of Tideline
 
