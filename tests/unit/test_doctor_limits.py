@@ -1,6 +1,9 @@
 """What doctor asks of servers ends, whatever they do."""
 
+import io
 import threading
+from queue import SimpleQueue
+from types import SimpleNamespace
 
 import pytest
 
@@ -26,37 +29,51 @@ def test_what_is_said_and_what_is_raised_come_through():
         doctor._bounded(refuses)()
 
 
+class Heard(io.StringIO):
+    """Standard error, of which a line is waited for: another thread writes it, piece by piece."""
+
+    def __init__(self):
+        super().__init__()
+        self.pieces = SimpleQueue()
+
+    def write(self, text):
+        self.pieces.put(text)
+        return len(text)
+
+    def __call__(self):
+        """The next line; fails if none comes."""
+        said = ""
+        while not said.endswith("\n"):
+            said += self.pieces.get(timeout=30)
+        return said
+
+
 @pytest.fixture
-def told(monkeypatch, capsys):
+def told(monkeypatch):
     """What a wait has told, once it has told anything."""
     monkeypatch.setattr("tideline.waits._TOLD_AFTER", 0.3)
     monkeypatch.setattr(_Wait, "are_told", True)
-
-    def told():
-        said = ""
-        while not said.endswith("\n"):
-            said += capsys.readouterr().err
-        return said
-
-    return told
+    heard = Heard()
+    monkeypatch.setattr("tideline.waits.sys", SimpleNamespace(stderr=heard))  # pytest has its own
+    return heard
 
 
-def test_what_is_waited_for_is_told_once_it_takes_long(monkeypatch, capsys, told):
+def test_what_is_waited_for_is_told_once_it_takes_long(monkeypatch, told):
     with waiting("the ledger /lake/orders"):
         assert told() == "waiting for the ledger /lake/orders\n"
     monkeypatch.setattr("tideline.waits._TOLD_AFTER", 60)
     with waiting("nothing"):
         pass
-    assert capsys.readouterr().err == ""
+    assert told.pieces.empty()
 
 
-def test_a_wait_tells_why_the_last_try_has_failed_each_reason_once(capsys, told):
+def test_a_wait_tells_why_the_last_try_has_failed_each_reason_once(told):
     with waiting("Kafka at a:1", 60) as failed:
         assert told() == "waiting for Kafka at a:1; trying for 1 min\n"
         for _ in range(3):
             failed("a:1: connection refused")
         assert told() == "waiting for Kafka at a:1: connection refused; trying for 1 min\n"
-    assert capsys.readouterr().err == ""
+    assert told.pieces.empty()
 
 
 def test_a_wait_inside_another_takes_its_place(told):
