@@ -14,7 +14,7 @@ import io
 import json
 import shutil
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Protocol
@@ -188,18 +188,24 @@ def is_damaged(store: FileSystem, path: str) -> bool:
     return bool(rows != parquet.metadata.num_rows)
 
 
-def refuse_short(group: pq.RowGroupMetaData, rows: int) -> None:
-    """Make sure that a row group which was read in parts was read to its end.
+def whole(
+    group: pq.RowGroupMetaData, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """A row group that is read in parts, to its end.
 
     Arrow takes the end of what a store gives of a column for the column's own.
 
     Args:
         group: What the file's footer tells of it.
-        rows: How many have come.
+        batches: Its rows.
 
     Raises:
-        OSError: They are others than the footer tells.
+        OSError: They are others than the footer tells; all that have come were yielded.
     """
+    rows = 0
+    for batch in batches:
+        rows += len(batch)
+        yield batch
     if rows != group.num_rows:
         raise OSError(f"{rows} of {group.num_rows} rows have come: the store gave too few bytes")
 

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from pyarrow import NativeFile
 from pyarrow.fs import PyFileSystem
 
-from tideline.delta.delta_io import is_damaged, plain_schema, refuse_short
+from tideline.delta.delta_io import is_damaged, plain_schema, whole
 from tideline.errors import VerificationFailed
 from tideline.model.maintenance import FileMerge, TableFile
 from tideline.table.arrays import by_identity
@@ -217,11 +217,8 @@ def _batches(parquet: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
         group = parquet.metadata.row_group(number)
         each = max(1, group.total_byte_size // max(1, group.num_rows))
         rows = max(1, min(_MOST_ROWS, _BATCH_BYTES // each))
-        read = 0
-        for batch in parquet.iter_batches(rows, row_groups=[number], use_threads=False):
-            read += len(batch)
-            yield batch
-        refuse_short(group, read)
+        read = parquet.iter_batches(rows, row_groups=[number], use_threads=False)
+        yield from whole(group, read)
 
 
 def _write(

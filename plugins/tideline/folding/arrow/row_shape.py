@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from pyarrow import NativeFile
 from pyarrow.fs import FileSystem
 
-from tideline.delta.delta_io import is_damaged, refuse_short, whole_if_small
+from tideline.delta.delta_io import is_damaged, whole, whole_if_small
 from tideline.errors import BadInput, VerificationFailed
 from tideline.folding.arrow.hashing import SEED, SLICE, Hashes, add_column, add_longs, is_valid
 from tideline.folding.arrow.keys import is_keyless
@@ -225,10 +225,8 @@ def read_rows(
                 each = max(1, group.total_byte_size // max(1, group.num_rows))
                 size = max(1, min(_MOST_ROWS, _BATCH_BYTES // each))
                 few = min(size, _FEW_ROWS) if _may_repeat(group, [*stored]) else size
-                read = 0
-                batches = _batches(parquet, number, [*stored], few)
+                batches = whole(group, _batches(parquet, number, [*stored], few))
                 for batch in map(_one_of, in_groups(batches, size, _BATCH_BYTES)):
-                    read += len(batch)
                     columns = {stored[n]: batch.column(n) for n in stored}
                     columns |= _named_columns(named, schema, len(batch))
                     rows = _shaped(columns, path, schema, topics, len(batch))
@@ -237,7 +235,6 @@ def read_rows(
                         if foreign is not None:
                             foreign(len(ours) - len(rows))
                     yield rows
-                refuse_short(group, read)
     except FileNotFoundError as error:
         raise _damaged(path, _GONE) from error
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
