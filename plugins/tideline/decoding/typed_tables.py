@@ -52,8 +52,7 @@ def check_tables(run: RunContext) -> None:
         BadInput: A table is not the one that the ledger knows; nothing was decoded.
         ServiceAway: A store is away.
     """
-    _replace_gone_raw(run)
-    state, tables = run.ledger.read(), _tables(run)
+    state, tables = _with_raw_table(run), _tables(run)
     _refuse_others(run, state, tables)
     commits = _unknown_commits(run, state.decoding, tables)
     newer = [e for e in erasures_in(commits) if e.number > state.erasing.begun]
@@ -139,23 +138,27 @@ def note_tables(run: RunContext) -> None:
         )
 
 
-def _replace_gone_raw(run: RunContext) -> None:
+def _with_raw_table(run: RunContext) -> LedgerState:
     """Create the raw table where its end was approved, or know the one that is there by now.
 
     What is left ends with that, and no fold, erasure or redrive waits for a record that may never
     come. Its rows are recorded as lost: of those that others have deleted nothing is decoded. One
     that is back is landed into, as is one that a landing has made.
+
+    Returns:
+        The ledger afterwards.
     """
     state = run.ledger.read()
     if not state.head.waits_for_table:
-        return
+        return state
     uri = run.stream.table.uri
     if run.table.observe().version is None:
         log.warning("table %s is gone, which was approved: it is created, empty", uri)
         create_table(run, state.control.ledger_id)
     seen, changes = foreign_changes(run, state)
-    if seen.version is not None and not changes:
-        run.ledger.update(lambda s: s.with_head(s.head.that_uses(seen.table_id, seen.version)))
+    if seen.version is None or changes:
+        return state
+    return run.ledger.update(lambda s: s.with_head(s.head.that_uses(seen.table_id, seen.version)))
 
 
 def raw_table(run: RunContext) -> TableObservation:
