@@ -125,6 +125,18 @@ def test_rows_that_a_decision_removes_count_for_nobody(memory, place, until):
     assert memory.is_clean()
 
 
+def comes_back(landed, topic_id, sleeper):
+    """The table is there again: who has slept lands nothing, and the new topic lands once."""
+    move_back(landed)
+    assert isinstance(wakes(sleeper), StreamBusy)
+    assert landed.halts_at("next") == ["topic_recreated"]
+    landed.decide("restart")
+    landed.run("next")
+    assert [o for t, *_, o in landed.rows() if t == topic_id] == list(range(100))
+    assert len(landed.rows()) == 210
+    assert landed.is_clean()
+
+
 @pytest.mark.parametrize("place", ["ingest:leased", "ingest:written", "table:committing"])
 def test_no_plan_is_closed_while_its_table_is_away(landed, place):
     """No fence can be put into it, and the attempt that sleeps may find it again (R5)."""
@@ -135,14 +147,7 @@ def test_no_plan_is_closed_while_its_table_is_away(landed, place):
     landed.create()
     landed.send(110)
     assert landed.halts() == ["table_changed"]
-    move_back(landed)
-    assert isinstance(wakes(sleeper), StreamBusy)
-    assert landed.halts_at("next") == ["topic_recreated"]
-    landed.decide("restart")
-    landed.run("next")
-    assert [o for t, *_, o in landed.rows() if t == topic_id] == list(range(100))
-    assert len(landed.rows()) == 210
-    assert landed.is_clean()
+    comes_back(landed, topic_id, sleeper)
 
 
 def test_no_plan_is_closed_while_another_table_is_in_its_table_s_place(landed):
@@ -157,14 +162,7 @@ def test_no_plan_is_closed_while_another_table_is_in_its_table_s_place(landed):
     assert landed.halts() == ["table_changed"]
     assert [v.operation for v in landed.table.versions] == ["CREATE TABLE"]
     leave(landed)
-    move_back(landed)
-    assert isinstance(wakes(sleeper), StreamBusy)
-    assert landed.halts_at("next") == ["topic_recreated"]
-    landed.decide("restart")
-    landed.run("next")
-    assert [o for t, *_, o in landed.rows() if t == topic_id] == list(range(100))
-    assert len(landed.rows()) == 210
-    assert landed.is_clean()
+    comes_back(landed, topic_id, sleeper)
 
 
 @pytest.mark.parametrize("place", ["ingest:fenced", "ingest:leased", "ingest:written"])
