@@ -479,6 +479,7 @@ BROKEN = {
     ),
     "a number of base 8": (GOOD + "patience_seconds: 010\n", 6, "patience_seconds", "without a 0"),
     "a number of base 60": (GOOD + "patience_seconds: 1:30\n", 6, "patience_seconds", "without :"),
+    "a key of base 8": (GOOD + "limits: {010: 1}\n", 6, "limits.010", "without a 0"),
     "no YAML": ("stream: [orders\n", 2, "(file)", ""),
     "no mapping": ("- orders\n", 1, "(file)", "mapping"),
 }

@@ -275,6 +275,10 @@ def _marked(problem: str, what: Any) -> yaml.MarkedYAMLError:
     return yaml.MarkedYAMLError(problem=problem, problem_mark=what.start_mark)
 
 
+def _is_in_other_base(node: yaml.ScalarNode) -> bool:
+    return node.tag in _NUMBERS and _OTHER_BASE.fullmatch(node.value) is not None
+
+
 def _walked(node: yaml.Node | None, at: Location = ()) -> Iterator[tuple[str, Location, int]]:
     """Each `key` and item with its line, which ones stand `twice`, which may hold a `secret`.
 
@@ -290,6 +294,8 @@ def _walked(node: yaml.Node | None, at: Location = ()) -> Iterator[tuple[str, Lo
             if key.value in seen:
                 yield "twice", where, line
             seen.add(key.value)
+            if _is_in_other_base(key):
+                yield "base", where, line
             if is_secret := may_hold_secret(key.value):
                 yield "secret", at, line
             yield from (f for f in _walked(value, where) if not is_secret or f[0] != "secret")
@@ -298,8 +304,7 @@ def _walked(node: yaml.Node | None, at: Location = ()) -> Iterator[tuple[str, Lo
             yield "key", (*at, index), value.start_mark.line + 1
             yield from _walked(value, (*at, index))
     elif isinstance(node, yaml.ScalarNode):
-        is_number = node.tag in _NUMBERS and _OTHER_BASE.fullmatch(node.value)
-        kinds = {"secret": may_hold_secret(node.value), "base": is_number}
+        kinds = {"secret": may_hold_secret(node.value), "base": _is_in_other_base(node)}
         yield from ((kind, at, node.start_mark.line + 1) for kind, is_so in kinds.items() if is_so)
 
 
