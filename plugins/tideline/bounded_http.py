@@ -104,15 +104,16 @@ class Http:
             AnswerTooLarge, AnswerTooSlow: It is not read to its end.
         """
         is_late = self._is_late = threading.Event()
-        # A little later than the client's own limit of one read, which says more.
+        # A little later than the client's own limits: an error of connecting says more.
         end = threading.Timer(1.2 * self._seconds, self._cut, [is_late])
         end.daemon = True
         end.start()
         try:
             with waiting(self._url, self._seconds):
                 answer = self._answer(path, most_bytes, method, **body)
-        except httpx.TransportError:
-            if not is_late.is_set():
+        except httpx.TransportError as error:
+            # Chance decides which of the two limits comes first: the text is the same for both.
+            if not (is_late.is_set() or isinstance(error, httpx.ReadTimeout)):
                 raise
         else:
             if not is_late.is_set():  # one without a length ends where its connection does

@@ -111,7 +111,9 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]
             return answer.status, answer.body
         except AnswerTooLarge as error:
             raise self._away("its answer has no end") from error
-        except (OSError, AnswerTooSlow, httpx.HTTPError, httpx.InvalidURL) as error:
+        except AnswerTooSlow as error:
+            raise self._away(str(error)) from error
+        except (OSError, httpx.HTTPError, httpx.InvalidURL) as error:
             raise self._by_error(origin(error)) from error
 
     def _by_error(self, error: BaseException) -> TokenRefused | TokenEndpointAway:
