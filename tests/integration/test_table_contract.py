@@ -6,7 +6,7 @@ import pytest
 
 from tests.worlds.build import ID, OTHER_ID
 from tests.worlds.tables import WORLDS, Attempted, Rows, change, coordinates
-from tideline.errors import CommitConflict, VerificationFailed
+from tideline.errors import CommitConflict, Halted, VerificationFailed
 from tideline.model.offsets import CoordinateRange, OffsetRange, PartitionIdentity
 
 
@@ -137,6 +137,15 @@ def test_a_commit_is_valid_for_one_version_only(world):
     assert world.rows() == []
     world.port.commit(doing, result.files, version + 1)
     assert len(world.rows()) == 10
+
+
+def test_nothing_is_committed_to_a_table_of_another_ledger(world):
+    """R13: it may have come into the place of the stream's own since somebody looked."""
+    land(world, [at(0, 10)], Rows(at(0, 10)))
+    ours = replace(change(at(0, 10), token=2), ledger_id="ours")
+    with pytest.raises(Halted, match="ledger l, this stream's ledger is ours"):
+        world.port.commit(ours, (), world.port.observe().version)
+    assert (world.port.observe().version, len(world.rows())) == (1, 10)
 
 
 @pytest.mark.parametrize("token", [3, 4])

@@ -133,6 +133,13 @@ MUTANTS = (
         "tests/unit/test_table_commit.py::test_a_commit_whose_answer_was_lost_is_found",
     ),
     Mutant(
+        "the commit itself looks whose table it is (R13)",
+        "    if ledger_id != change.ledger_id:\n        raise Halted(",
+        "    if False:\n        raise Halted(",
+        f"{CONTRACT}::test_nothing_is_committed_to_a_table_of_another_ledger",
+        within="refuse_other_ledger",
+    ),
+    Mutant(
         "rows at the coordinates are taken out (R2)",
         "    actions += _taken_out(store, change, active, read)\n",
         "",

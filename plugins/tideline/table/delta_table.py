@@ -44,7 +44,12 @@ from tideline.table.columns import (
     lacking,
     schema_of,
 )
-from tideline.table.commit import commit_change, create_table, refuse_unwritable
+from tideline.table.commit import (
+    commit_change,
+    create_table,
+    refuse_other_ledger,
+    refuse_unwritable,
+)
 from tideline.table.log import NewestTable, commits_above, find_commit, newer_commits
 from tideline.table.opened import Opened, active_files
 from tideline.table.rows import (
@@ -334,6 +339,7 @@ class TargetTable:
         if table is None or table.version() != based_on:
             now = "gone" if table is None else f"at version {table.version()}"
             raise self._conflict(f"it is {now}, not at {based_on}")
+        refuse_other_ledger(self.uri, table.metadata().configuration.get(LEDGER_PROPERTY), change)
         newest = self._token(table, change.app_id)
         # Fenced (R5): a later attempt has been here, or this very one, whose answer was lost.
         if newest is not None and newest >= change.token:

@@ -296,7 +296,8 @@ class TablePort(Protocol):
         Raises:
             CommitConflict: The newest version is not `based_on`, holds the same or a newer token,
                 or another commit came first; nothing has changed. The caller checks again.
-            Halted: The table asks for Delta's own writer; nothing has changed.
+            Halted: The table belongs to another ledger than the change's, or asks for Delta's own
+                writer; nothing has changed.
             VerificationFailed: One of `files` is gone, or has another size; nothing has changed.
             ServiceAway: Also if it is not known whether the commit happened; `find_commit` tells.
         """
