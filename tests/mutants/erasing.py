@@ -28,6 +28,18 @@ MUTANTS = (
         STEPS,
     ),
     Mutant(
+        "nothing is erased while a table is away",
+        "        elif table.uri in needed:",
+        "        elif False:",
+        STEPS,
+    ),
+    Mutant(
+        "an erasure cuts nothing of another stream's table (R13)",
+        "            upkeep.refuse_other(ledger_id)\n",
+        "",
+        "tests/steps/test_swapped_tables.py",
+    ),
+    Mutant(
         "a type that rounds is no key's",
         "            if types[name] in _ROUNDING:",
         "            if False:",
@@ -47,8 +59,8 @@ MUTANTS = (
     ),
     Mutant(
         "a table at a former address is erased from",
-        "t.observe().exists), *former)",
-        "t.observe().exists),)",
+        "return (*found, *former)",
+        "return (*found,)",
         STEPS,
     ),
     Mutant(

@@ -46,6 +46,13 @@ MUTANTS = (
         within="vacuum",
     ),
     Mutant(
+        "maintenance: no file of another stream is deleted (R13)",
+        "        self.refuse_other(control.ledger_id)\n",
+        "",
+        "tests/steps/test_swapped_tables.py::test_no_file_of_another_stream_is_deleted",
+        within="vacuum",
+    ),
+    Mutant(
         "maintenance: what attempts have left is found",
         "            full=True,\n",
         "",

@@ -134,7 +134,7 @@ MUTANTS = (
     ),
     Mutant(
         "the commit itself looks whose table it is (R13)",
-        "    if ledger_id != change.ledger_id:\n        raise Halted(",
+        "    if found != own:\n        raise Halted(",
         "    if False:\n        raise Halted(",
         f"{CONTRACT}::test_nothing_is_committed_to_a_table_of_another_ledger",
         within="refuse_other_ledger",

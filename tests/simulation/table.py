@@ -23,7 +23,7 @@ from tideline.model.offsets import CoordinateRange, OffsetRange, PartitionIdenti
 from tideline.model.places import Places
 from tideline.model.plan import LandedRange, Stored, WrittenRows
 from tideline.model.run import TableCommit
-from tideline.table.commit import refuse_other_ledger
+from tideline.rules.foreign_changes import refuse_other_ledger
 from tideline.table.schema import LAYOUT_PROPERTY, Field, PartitionFiles, app_id
 
 
@@ -363,7 +363,7 @@ class SimulatedTable:
         self._tick("table.commit<")
         if len(self._state.versions) - 1 != based_on:
             raise CommitConflict(f"the table is no longer at version {based_on}")
-        refuse_other_ledger(self.uri, self._state.ledger_id, change)
+        refuse_other_ledger(self.uri, self._state.ledger_id, change.ledger_id)
         if (self.newest_token(change.app_id) or 0) >= change.token:
             raise CommitConflict(f"token {change.token} is not the newest")
         rows = self._rows_of(change, files)

@@ -11,6 +11,7 @@ import pytest
 from tests.simulation.clock import simulated
 from tests.simulation.run_events import tables_of
 from tests.simulation.table import Row, TableState, key_of
+from tests.simulation.table_events import drop_table, move_away, move_back
 from tests.texts import NOT_REACHED
 from tests.worlds.dying import dying
 from tests.worlds.memory import Memory, spans
@@ -28,11 +29,11 @@ KEY = key_of(1)
 """Of the records at the offsets 0, 3, 6 and so on: every third has it."""
 
 
-def erased(world, **asked):
-    """Erase the key's records; the erasure."""
+def erased(world, way=erase, **asked):
+    """Erase the key's records, or plan that; the erasure."""
     run = world.open("erase")
     request = EraseRequest(AskedKeys(raw_keys=(KEY,)), "asked", "ann", most=1.0, **asked)
-    return erase(run, tables_of(run), request).erasure
+    return way(run, tables_of(run), request).erasure
 
 
 def goes_on(world):
@@ -185,6 +186,38 @@ def test_who_is_overtaken_says_what_the_other_has_made_of_it(landed, place, monk
     assert landed.is_clean()
 
 
+def test_nothing_is_called_erased_while_the_raw_table_is_away(landed):
+    """It is renamed and back: who had asked meanwhile was told that no table has the key."""
+    move_away(landed)
+    for way in (erase, plan_erasure):
+        with pytest.raises(ServiceAway, match=r"/lake/s is gone.*nothing more was erased"):
+            erased(landed, way)
+    move_back(landed)
+    assert erased(landed).records == 34
+    assert landed.is_clean()
+
+
+def test_an_erasure_that_was_cut_off_waits_for_a_table_that_is_away(landed, monkeypatch):
+    with dying(monkeypatch, "tideline.operations.erasing", "erase:begun"):
+        erased(landed)
+    move_away(landed)
+    with pytest.raises(ServiceAway, match="/lake/s is gone"):
+        goes_on(landed)
+    move_back(landed)
+    assert [(e.status, e.audit) for e in goes_on(landed)] == [("removed", "clean")]
+    assert len(landed.rows()) == 66
+
+
+def test_an_erasure_goes_on_where_the_end_of_the_raw_table_was_approved(landed, monkeypatch):
+    with dying(monkeypatch, "tideline.operations.erasing", "erase:begun"):
+        erased(landed)
+    drop_table(landed)
+    landed.halts()
+    landed.decide("approve")
+    landed.run("approved")
+    assert [e.status for e in goes_on(landed)] == ["removed"]
+
+
 EVERY = AskedKeys(tuple({"essay": f"key-{n}"} for n in range(5)))
 DECODE = {"value": {"format": "json"}, "quarantine": {"max_share": 1}}
 
@@ -270,6 +303,23 @@ def test_later_records_are_not_refused_where_one_has_no_key_of_kafkas(typed, mon
 
 
 CURRENT = {"key": ["k"], "deletes": {"tombstone": False}, "table": {"buckets": 2}}
+
+
+@pytest.mark.parametrize("name", ["table", "decoded", "quarantine", "current"])
+def test_an_erasure_is_not_through_while_a_table_is_away(typed, name):
+    """Its files of older versions have the records, and its log tells of them."""
+    typed.configure(decode=DECODE, current=CURRENT)
+    typed.run("folds")
+    assert by_text(typed).erasure.status == "removed"
+    typed.clock.milliseconds += 169 * 3_600_000
+    state = getattr(typed, name)
+    table_id, state.table_id = state.table_id, None
+    with pytest.raises(ServiceAway, match="is gone, and its rows and files with it"):
+        goes_on(typed)
+    state.table_id = table_id
+    (done,) = goes_on(typed)
+    assert (done.status, done.audit) == ("done", "clean")
+    assert all(part.vacuumed is not None for part in done.tables)
 
 
 def test_an_older_ledger_learns_that_an_erasure_has_kept_older_changes(typed):

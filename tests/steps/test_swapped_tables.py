@@ -5,9 +5,11 @@ from dataclasses import replace
 import pytest
 
 from tests.simulation.run_events import tables_of
-from tests.simulation.table import Version
+from tests.simulation.table import Version, key_of
 from tideline.errors import Halted
 from tideline.model.request import RunRequest
+from tideline.operations.erase_finding import AskedKeys
+from tideline.operations.erasing import EraseRequest, erase, finish_erasures
 from tideline.operations.maintaining import maintain_stream
 from tideline.operations.rewind import RewindRequest, rewind_stream
 from tideline.pipeline.run_batch import run_batch
@@ -97,3 +99,38 @@ def test_no_row_is_taken_out_of_a_typed_table_of_another_stream(folded, name, ti
     theirs = swapped(table)
     assert isinstance(wakes(process), Halted)
     assert is_untouched(table, theirs)
+
+
+def maintained(folded, name):
+    return lambda p: maintain_stream(
+        run := folded.context(p, "maintain", RunRequest()), {name: tables_of(run)[name]}
+    )
+
+
+@pytest.mark.parametrize("name", ["raw", "decoded", "current"])
+def test_no_file_of_another_stream_is_deleted(folded, name):
+    """R5: it may be of an attempt that is about to commit; a time of one's own says nothing."""
+    process = asleep_at(folded, "@maintain:vacuuming", maintained(folded, name))
+    table = {"raw": folded.table}.get(name) or getattr(folded, name)
+    theirs = swapped(table)
+    assert isinstance(wakes(process), Halted)
+    assert is_untouched(table, theirs)
+
+
+@pytest.mark.parametrize("left", [True, False], ids=["with files", "without"])
+@pytest.mark.parametrize("name", ["table", "decoded", "quarantine", "current"])
+def test_an_erasure_s_last_step_leaves_another_stream_s_table_alone(folded, name, left):
+    """Weeks after its rows went: neither files nor log of that table are cut."""
+    run = folded.open("erase")
+    asked = EraseRequest(AskedKeys(raw_keys=(key_of(1),)), "asked", "ann", most=1.0)
+    assert erase(run, tables_of(run), asked).erasure.status == "removed"
+    folded.clock.milliseconds += 169 * 3_600_000
+    table = getattr(folded, name)
+    theirs = swapped(table)
+    if not left:
+        table.files.clear()
+    run = folded.open("goes on")
+    with pytest.raises(Halted, match="belongs to ledger another"):
+        finish_erasures(run, tables_of(run))
+    assert (table.versions, table.log_start, bool(table.files)) == (theirs, 0, left)
+    assert [e.status for e in run.ledger.erasures()] == ["removed"]

@@ -11,14 +11,14 @@ ledger has coordinates, and keyed hashes with their secret (pseudonyms, `model.e
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import count
 from typing import Any
 
-from tideline.decoding.typed_tables import refuse_other_tables
+from tideline.decoding.typed_tables import RAW_IS_GONE, refuse_other_tables
 from tideline.decoding.verifying import rows_by_log
 from tideline.documents import dump
 from tideline.errors import (
@@ -37,7 +37,7 @@ from tideline.landing.context import RunContext, log, now
 from tideline.landing.table_commit import commit_checked, remove
 from tideline.ledger.state import LedgerState
 from tideline.model.erasures import ERASURE, MOST, Erasure, SealedErasure
-from tideline.model.maintenance import DERIVED, kind_of
+from tideline.model.maintenance import DERIVED, TableRole, kind_of
 from tideline.model.offsets import (
     CoordinateRange,
 )
@@ -239,6 +239,7 @@ def _check_tables(run: RunContext, tables: Tables, state: LedgerState) -> None:
     Raises:
         BadInput: The stream file lacks a table that the ledger knows.
         Halted: A table is not the one that the ledger knows, or asks for Delta's own writer.
+        ServiceAway: A table that the ledger knows is gone.
     """
     unnamed = {
         "decode": run.typed is None and bool(state.decoding.table_ids),
@@ -250,7 +251,8 @@ def _check_tables(run: RunContext, tables: Tables, state: LedgerState) -> None:
                 f"stream {run.stream.stream}: {section}: got nothing, and the ledger knows a table"
                 " of it, which may hold the key: put the section back to erase. Nothing was changed"
             )
-    for role, table in _there(tables, ()):
+    known = () if state.head.table_id is None else (tables["raw"].uri,)
+    for role, table in _there(tables, (), known):
         Upkeep(run, role, table).checked()
 
 
@@ -286,9 +288,42 @@ def _drafted(
     )
 
 
-def _there(tables: Tables, former: Former) -> Former:
-    """Those that exist, the raw one first, and those of before at last."""
-    return (*((role, t) for role, t in tables.items() if t.observe().exists), *former)
+def _there(tables: Tables, former: Former, needed: Collection[str] = ()) -> Former:
+    """Those that exist, the raw one first, and those of before at last.
+
+    Args:
+        needed: Addresses of those that have to: what was renamed has its rows, and may be back.
+
+    Raises:
+        ServiceAway: Such a table is gone.
+    """
+    found: list[tuple[TableRole, MaintainedTablePort]] = []
+    for role, table in tables.items():
+        if table.observe().exists:
+            found.append((role, table))
+        elif table.uri in needed:
+            raise ServiceAway(
+                f"table {table.uri} is gone, and its rows and files with it: nothing more was"
+                f" erased. {RAW_IS_GONE if role == 'raw' else _FOLLOWER_IS_GONE}"
+            )
+    return (*found, *former)
+
+
+def _needed(run: RunContext, erasure: Erasure, kinds: Collection[str]) -> tuple[str, ...]:
+    """Addresses of tables that an erasure has to reach, as it began with them.
+
+    Args:
+        kinds: What has to be there beside the raw one, unless the end of that was approved.
+    """
+    is_raw_given_up = run.ledger.read().head.waits_for_table
+    wanted = {*kinds, *(() if is_raw_given_up else ("raw",))}
+    return tuple(part.uri for part in erasure.tables if kind_of(part.table) in wanted)
+
+
+_FOLLOWER_IS_GONE = (
+    "Next: restore it, then run again; if it was deleted for good, let the stream's next run make"
+    " it anew first"
+)
 
 
 def _check(asked: EraseRequest) -> None:
@@ -414,8 +449,9 @@ def _go_on(run: RunContext, tables: Tables, erasure: Erasure, held: ExitStack) -
         erasure = replace(erasure, unreached=tuple(every))
         with held:
             if erasure.status == "begun":
-                erasure = _take_out(run, _there(tables, former), erasure)
-        return _finish(run, _there(tables, former), erasure)
+                there = _there(tables, former, _needed(run, erasure, DERIVED))
+                erasure = _take_out(run, there, erasure)
+        return _finish(run, tables, former, erasure)
     except (AttemptFenced, StreamBusy):
         known = {(e.erasure_id, e.begun_at): e for e in run.ledger.erasures()}
         done = known.get((erasure.erasure_id, erasure.begun_at))
@@ -555,7 +591,7 @@ def _with(erasure: Erasure, table: MaintainedTablePort, **done: Any) -> Erasure:
     return erasure if known is None else erasure.with_table(replace(known, **done))
 
 
-def _finish(run: RunContext, there: Former, erasure: Erasure) -> Erasure:
+def _finish(run: RunContext, tables: Tables, former: Former, erasure: Erasure) -> Erasure:
     """Fold what is out of the other tables, and delete the files once they may go."""
     if erasure.status == "begun":
         if run.current is not None and run.ledger.read().folding.layout is not None:
@@ -567,22 +603,25 @@ def _finish(run: RunContext, there: Former, erasure: Erasure) -> Erasure:
         reach("erase:removed")
     if erasure.due_at > now():
         return erasure
+    there = _there(tables, former, _needed(run, erasure, (*DERIVED, "current")))
     if not erasure.is_now:  # a table or the stream may ask for more than it did then
         kept_now = max((_kept_hours(run, table) for _, table in there), default=0)
         due_at = (erasure.removed_at or erasure.begun_at) + timedelta(hours=kept_now)
         if due_at > now():
             return _noted(run, replace(erasure, due_at=due_at))
     with _as_writer(run):
+        ledger_id = run.ledger.read().control.ledger_id
         is_as_left = run.current is not None and not taken_by_others(run, run.ledger.read())
         known = run.current.uri if run.current is not None and is_as_left else None
         for role, table in there:
             upkeep = Upkeep(run, role, table)
+            upkeep.refuse_other(ledger_id)
             hours = 0 if erasure.is_now else max(0, _kept_hours(run, table) - 1)
             vacuumed = upkeep.vacuum(hours, at_once=erasure.is_now)
             if table.uri == known:
                 upkeep.fence(last_sealed_fold(run))
                 note_newest_commit(run)  # the log tells nothing any more of what came before
-            cut = 0 if role == "raw" else table.cut_log()
+            cut = 0 if role == "raw" else upkeep.cut_log()
             erasure = _with(erasure, table, vacuumed=vacuumed, cut=cut)
             reach("erase:vacuumed")
     erasure = replace(erasure, status="done", finished_at=now(), audit=_audited(run))

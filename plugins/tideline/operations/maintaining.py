@@ -34,7 +34,7 @@ from tideline.model.maintenance import (
     TableUpkeep,
 )
 from tideline.model.wording import first_few
-from tideline.rules.foreign_changes import table_findings
+from tideline.rules.foreign_changes import refuse_other_ledger, table_findings
 from tideline.rules.upkeep import Group, bounding_ranges, plan_merges, plans_before, rounds
 from tideline.table.schema import COMPACTION_ID, TableChange, fence_id, removal_id
 from tideline.table.table_port import MaintainedTablePort
@@ -266,9 +266,23 @@ class Upkeep:
             self.fence()
         self._run.ledger.refuse_lost()
         reach("maintain:vacuuming")
+        self.refuse_other(control.ledger_id)
         deleted = self._table.vacuum(hours, delete=True, at_once=at_once)
         reach("maintain:vacuumed")
         return deleted
+
+    def cut_log(self) -> int:
+        """Delete the log before the newest version; how many files went."""
+        self.refuse_other(self._run.ledger.read().control.ledger_id)
+        return self._table.cut_log()
+
+    def refuse_other(self, ledger_id: str) -> None:
+        """Make sure that what is deleted is the stream's own: no commit looks at that (R13).
+
+        Raises:
+            Halted: The table belongs to another ledger, or to none.
+        """
+        refuse_other_ledger(self._table.uri, self._table.observe().ledger_id, ledger_id)
 
     def fence(self, fold: str = "") -> None:
         """Commit what touches no row: older attempts commit nothing after it.

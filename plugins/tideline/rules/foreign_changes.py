@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from tideline.errors import Halted
 from tideline.model.head import KnownCommit
 from tideline.model.incident import Finding
 from tideline.model.observation import LoggedCommit, TableObservation
@@ -86,6 +87,29 @@ def table_findings(
         yield older
     else:
         yield from changes_by_others(table, known_version, ledger_id, commits)
+
+
+def refuse_other_ledger(uri: str, found: str | None, own: str) -> None:
+    """Refuse to change a table that is not the ledger's own (R13).
+
+    Whoever begins looks for that; another table may have come into the place since.
+
+    Args:
+        uri: The address at which the table stands.
+        found: Whose ledger's the table is; None if it is nobody's, or gone.
+        own: The ledger's id.
+
+    Raises:
+        Halted: The table belongs to another ledger, or to none.
+    """
+    if found != own:
+        raise Halted(
+            f"table {uri} is another one by now: it belongs to"
+            f" {'no ledger' if found is None else f'ledger {found}'}, this stream's ledger is"
+            f" {own}. Nothing was changed there. Bring the stream's own table back, or give the"
+            " stream another address; then run again",
+            table=uri,
+        )
 
 
 def vanished(commits: Iterable[KnownCommit], table: TableObservation) -> tuple[KnownCommit, ...]:

@@ -136,29 +136,6 @@ def _refuse_gone(store: PyFileSystem, change: TableChange, added: Sequence[Writt
         )
 
 
-def refuse_other_ledger(uri: str, ledger_id: str | None, change: TableChange) -> None:
-    """Refuse to commit to a table that is not the ledger's own (R13).
-
-    Whoever begins an attempt looks for that; another table may have taken the place since.
-
-    Args:
-        uri: The address at which the table stands.
-        ledger_id: As the version has it that is written to; None for a table of nobody's.
-        change: Would be committed.
-
-    Raises:
-        Halted: The table belongs to another ledger, or to none.
-    """
-    if ledger_id != change.ledger_id:
-        raise Halted(
-            f"table {uri} is another one by now: it belongs to"
-            f" {'no ledger' if ledger_id is None else f'ledger {ledger_id}'}, this stream's ledger"
-            f" is {change.ledger_id}. Nothing was committed to it. Bring the stream's own table"
-            " back, or give the stream another address; then run again",
-            table=uri,
-        )
-
-
 def refuse_unwritable(table: Opened, wanted: Schema) -> None:
     """Refuse a table that asks for Delta's own writer (ADR 20).
 

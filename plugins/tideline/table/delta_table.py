@@ -35,6 +35,7 @@ from tideline.model.offsets import CoordinateRange, PartitionIdentity
 from tideline.model.plan import DamagedFile, LandedRange, Stored, WrittenRows
 from tideline.model.run import TableCommit
 from tideline.model.spark_job import SparkResult
+from tideline.rules.foreign_changes import refuse_other_ledger
 from tideline.store.store_refusals import plain_text, refusal
 from tideline.table.arrays import copies, runs
 from tideline.table.columns import (
@@ -44,12 +45,7 @@ from tideline.table.columns import (
     lacking,
     schema_of,
 )
-from tideline.table.commit import (
-    commit_change,
-    create_table,
-    refuse_other_ledger,
-    refuse_unwritable,
-)
+from tideline.table.commit import commit_change, create_table, refuse_unwritable
 from tideline.table.log import NewestTable, commits_above, find_commit, newer_commits
 from tideline.table.opened import Opened, active_files
 from tideline.table.rows import (
@@ -339,7 +335,8 @@ class TargetTable:
         if table is None or table.version() != based_on:
             now = "gone" if table is None else f"at version {table.version()}"
             raise self._conflict(f"it is {now}, not at {based_on}")
-        refuse_other_ledger(self.uri, table.metadata().configuration.get(LEDGER_PROPERTY), change)
+        whose = table.metadata().configuration.get(LEDGER_PROPERTY)
+        refuse_other_ledger(self.uri, whose, change.ledger_id)
         newest = self._token(table, change.app_id)
         # Fenced (R5): a later attempt has been here, or this very one, whose answer was lost.
         if newest is not None and newest >= change.token:
