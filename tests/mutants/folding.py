@@ -19,6 +19,13 @@ RESTORED = "tests/steps/test_restored_tables.py"
 ANY = f"{FOLD}::test_any_order_any_portions_again"
 MUTANTS = (
     Mutant(
+        "a fold that nobody can make is not called nothing",
+        "        if decoding.known_tables:\n",
+        "        if False:\n",
+        "tests/steps/test_gone_raw.py",
+        within="plan_fold",
+    ),
+    Mutant(
         "fold: a key that no tombstone tells is refused",
         "if not (deletes.tombstones and untold and is_needed) or deletes.untold:",
         "if True:",

@@ -101,11 +101,19 @@ class SimulatedCurrent(SimulatedTable):
             for row in rows
         ]
 
+    def _held(self, version: int) -> Any:
+        """What a version has, by file; nothing where there is no table."""
+        if not self._state.versions:
+            return {}
+        if version >= len(self._state.versions):
+            raise ServiceAway(f"no version {version} in the table's log")
+        return self._state.versions[version].rows
+
     def files_by(self, column: str, version: int) -> dict[str | None, PartitionFiles]:
         """The data files of each bucket."""
         self._tick("table.files_by")
         found: dict[str | None, list[str]] = defaultdict(list)
-        held: Any = self._state.versions[version].rows
+        held: Any = self._held(version)
         for path, rows in held.items():
             found[str(rows[0].bucket)].append(path)
         return {
@@ -115,14 +123,14 @@ class SimulatedCurrent(SimulatedTable):
 
     def files(self, version: int | None = None) -> tuple[TableFile, ...]:
         """The data files of one version, by what they hold."""
-        held: Any = self._state.versions[-1 if version is None else version].rows
+        held: Any = self._held(len(self._state.versions) - 1 if version is None else version)
         return tuple(TableFile(path, len(rows), len(rows)) for path, rows in held.items())
 
     def landed(
         self, ranges: Iterable[CoordinateRange], version: int
     ) -> dict[PartitionIdentity, LandedRange]:
         """Rows whose last change is there."""
-        held: Any = self._state.versions[version].rows
+        held: Any = self._held(version)
         wanted = [*ranges]
         changes = [r.change for rows in held.values() for r in rows]
         inside = [c for c in changes if is_inside(wanted, c)]

@@ -84,3 +84,31 @@ def test_nothing_is_decoded_again_from_a_table_that_others_have_changed(decoded,
     again(decoded.open("again, approved"))
     assert len(decoded.decoded.rows()) == 10
     assert decoded.is_clean()
+
+
+@pytest.mark.parametrize("asked", ["due", "anew", None])
+def test_a_fold_is_not_called_nothing_while_the_typed_table_is_away(decoded, asked):
+    """Changes wait, and what they are nobody can read: the current table lags, and that is told."""
+    folds = decoded.stream.current
+    decoded.stream = decoded.stream.model_copy(update={"current": None})
+    decoded.send(5)
+    decoded.run("decodes")
+    decoded.stream = decoded.stream.model_copy(update={"current": folds})
+    table_id, decoded.decoded.table_id = decoded.decoded.table_id, None
+    with pytest.raises(ServiceAway, match=r"/lake/s_decoded is gone: nothing was folded"):
+        fold_batch(decoded.open("fold"), asked)
+    decoded.decoded.table_id = table_id
+    fold_batch(run := decoded.open("fold again"), asked)
+    assert run.folded.changes
+
+
+def test_typed_tables_that_were_deleted_for_good_are_made_anew_as_a_fold_says(decoded):
+    """Kafka has nothing new."""
+    drop_typed(decoded, 0)
+    with pytest.raises(ServiceAway, match="tideline decode FILE --again and tideline run FILE"):
+        fold_batch(decoded.open("fold"), "anew")
+    decode_again(decoded.open("again"))
+    decoded.run("next")
+    assert len(decoded.decoded.rows()) == 10
+    fold_batch(decoded.open("fold again"), "anew")
+    assert decoded.is_clean()

@@ -91,6 +91,8 @@ def plan_fold(
     source, columns = _source(run, state)
     layout = _layout(run, state, columns)
     if layout is None:
+        if decoding.known_tables:
+            _version_there(run, source)
         return None
     is_new = fold_begins_anew(run, state, layout)
     is_taken = not is_new and _is_taken(run, state)
@@ -282,6 +284,21 @@ def _source(run: RunContext, state: LedgerState) -> tuple[TableObservation, tupl
     return seen, run.source.columns()
 
 
+def _version_there(run: RunContext, seen: TableObservation) -> int:
+    """The typed table's version: of one that is away, nobody knows what is to fold.
+
+    Raises:
+        ServiceAway: There is none.
+    """
+    if seen.version is None:
+        raise ServiceAway(
+            f"table {_decode(run).table.uri} is gone: nothing was folded. Next: restore it; or, if"
+            " all typed tables were deleted for good, tideline decode FILE --again and tideline run"
+            " FILE, which decodes everything anew"
+        )
+    return seen.version
+
+
 def _plan(
     run: RunContext,
     state: LedgerState,
@@ -294,8 +311,7 @@ def _plan(
     is_anew: bool,
 ) -> FoldPlan:
     decode = _decode(run)
-    if seen.version is None:
-        raise ServiceAway(f"table {decode.table.uri} is gone: nothing was folded, restore it")
+    version = _version_there(run, seen)
     known = state.decoding.known_tables.get(section(run).type or "")
     if known is not None and str(seen.table_id) != known:
         raise BadInput(
@@ -314,7 +330,7 @@ def _plan(
         run_id=run.run_id,
         frozen_at=at,
         typed_table_id=str(seen.table_id),
-        typed_version=seen.version,
+        typed_version=version,
         ranges=covered if is_anew else work.ranges,
         again=work.again,
         covered=covered,

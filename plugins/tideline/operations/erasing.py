@@ -322,7 +322,7 @@ def _needed(run: RunContext, erasure: Erasure, kinds: Collection[str]) -> tuple[
 
 _FOLLOWER_IS_GONE = (
     "Next: restore it, then run again; if it was deleted for good, let the stream's next run make"
-    " it anew first"
+    " it anew (tideline decode FILE --again, tideline run FILE)"
 )
 
 
