@@ -23,6 +23,7 @@ def test_a_few_requests_tell_the_ends_of_many_topics(harness):
         found = cluster.ends(topics, {60: set(names)})
         assert cluster.requests == 4
         assert set(found.ends) == set(names)
+        assert {name: found.ids[name] for name in names} == cluster.topic_ids("|".join(names))
         assert found.ends[names[0]] == {0: 0, 1: 5}
         assert found.ends[names[3]] == {0: 4, 1: 0}
         assert found.young[60][names[1]] == {0: 2, 1: 0}

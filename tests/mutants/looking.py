@@ -99,8 +99,8 @@ MUTANTS = (
     ),
     Mutant(
         "what an incident bars is no lag",
-        "if (topic, partition) in barred:",
-        "if False:",
+        "if (topic, partition) in barred or (topic, partition) in retired:",
+        "if (topic, partition) in retired:",
         "tests/unit/test_lag.py::test_what_an_incident_bars_is_no_lag",
     ),
     Mutant(
@@ -183,8 +183,20 @@ MUTANTS = (
     ),
     Mutant(
         "a lag is measured against the head as it is now",
-        "        state = ledger.read_since(state)\n",
-        "",
+        "        _, _, state = self._read(*known)  # the head may have moved since",
+        "        _, _, state = known",
+        "tests/unit/test_lag.py",
+    ),
+    Mutant(
+        "a head that went back is seen by the watch of lags",
+        "elif self._clock() - self._read_at[stream.stream] >= MOST_WAIT:",
+        "elif False:",
+        "tests/unit/test_lag.py::test_a_head_that_went_back_is_seen_within_a_quarter_of_an_hour",
+    ),
+    Mutant(
+        "a retired partition is no lag",
+        "if (topic, partition) in barred or (topic, partition) in retired:",
+        "if (topic, partition) in barred:",
         "tests/unit/test_lag.py",
     ),
     Mutant(

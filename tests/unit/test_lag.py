@@ -15,7 +15,7 @@ from tideline.errors import ServiceAway
 from tideline.ledger.state import Control, LedgerState
 from tideline.model.decoding import Decoding
 from tideline.model.fleet import update_topics
-from tideline.model.incident import Finding
+from tideline.model.incident import Decision, Finding, Incident
 from tideline.model.observation import Ends
 from tideline.rules.lag import FIRST_WAIT, MOST_WAIT, Lag, asked, lag_of, may_ask, reason
 from tideline.stream.contents import keep_topics
@@ -34,6 +34,11 @@ def ends(young=None, **topics):
     return Ends(topics, {60: young or {}})
 
 
+def incident(finding, choice=None):
+    decision = None if choice is None else Decision(choice, "ann", NOW, "it was meant")
+    return Incident("incident-1", "halted", NOW, finding, decision=decision)
+
+
 def test_lag_is_counted_from_the_head():
     """Also of partitions without a position; not of topics that are set aside."""
     known = head(
@@ -43,6 +48,16 @@ def test_lag_is_counted_from_the_head():
     found = ends(orders={0: 130, 1: 40, 2: 5}, old={0: 999}, others={0: 999})
     assert lag_of(known, ["orders"], found, None) == Lag(35)
     assert lag_of(head(), ["orders"], found, 60) == Lag(175)
+
+
+def test_a_partition_that_was_retired_is_no_lag_while_its_topic_is_the_same():
+    """No run takes it up again; a topic of that name that was created anew counts."""
+    known = replace(head(), retired=(position(100),))
+    found = ends(orders={0: 130, 1: 40})
+    assert lag_of(known, ["orders"], replace(found, ids={"orders": ID}), 60) == Lag(40)
+    assert lag_of(known, ["orders"], replace(found, ids={"orders": OTHER_ID}), 60) == Lag(170)
+    followed = replace(head(position(20, topic_id=OTHER_ID)), retired=(position(100),))
+    assert lag_of(followed, ["orders"], replace(found, ids={"orders": ID}), 60) == Lag(150)
 
 
 def test_a_record_is_old_if_the_first_young_one_lies_beyond_the_head():
@@ -190,11 +205,33 @@ def test_a_stream_that_would_halt_is_not_started(world):
     world.stream("b", more="on_incident: proceed\n")
     world.log = {"a": 500, "b": 500}
     finding = Finding("cluster_changed", "", "")
-    waits = SimpleNamespace(is_decided=False, finding=finding)
-    world.incidents = dict.fromkeys("ab", (waits,))
+    world.incidents = dict.fromkeys("ab", (incident(finding),))
     assert set(world.poll()) == {"b"}
-    world.incidents["a"] = (SimpleNamespace(is_decided=True, finding=finding),)
+    world.incidents["a"] = (incident(finding, "restart"),)
     assert set(world.poll()) == {"a"}
+
+
+def test_an_incident_that_halts_no_run_bars_none(world):
+    """Of a topic that was taken out of the file; or the file has a policy since it was opened."""
+    world.stream("a")
+    world.stream("b", more="on_reset: {retention_loss: accept_loss}\n")
+    world.stream("c")
+    world.log = {"a": 500, "b": 500, "c": 500}
+    world.incidents["a"] = (incident(Finding("topic_recreated", "", "", topic="old")),)
+    for name in "bc":
+        lost = Finding("retention_loss", "", "", topic=name, partition=0)
+        world.incidents[name] = (incident(lost),)
+    assert set(world.poll()) == {"a", "b"}
+
+
+def test_a_head_that_went_back_is_seen_within_a_quarter_of_an_hour(world):
+    """By a rewind, a decision, or an older ledger: nothing that the brokers say tells of it."""
+    world.stream("a")
+    world.log["a"], world.heads["a"] = 500, 500
+    assert world.poll() == {}
+    world.heads["a"] = 100
+    told = [tick for tick in range(100) if world.poll()]
+    assert told[0] * 10 <= MOST_WAIT
 
 
 def test_what_halts_no_landing_bars_no_run(world):
@@ -210,9 +247,9 @@ def test_what_an_incident_bars_is_no_lag(world):
     world.stream("a", more="on_incident: proceed\n")
     world.log["a"], world.heads["a"] = 500, 0
     bars = Finding("retention_loss", "", "", topic="a", partition=0)
-    world.incidents["a"] = (SimpleNamespace(is_decided=False, finding=bars),)
+    world.incidents["a"] = (incident(bars),)
     assert world.poll() == {}
-    world.incidents["a"] = (SimpleNamespace(is_decided=True, finding=bars),)
+    world.incidents["a"] = (incident(bars, "accept_loss"),)
     assert set(world.poll()) == {"a"}
 
 

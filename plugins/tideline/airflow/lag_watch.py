@@ -28,10 +28,12 @@ from tideline.ledger.ledger import Ledger
 from tideline.ledger.state import LedgerState
 from tideline.model import metrics
 from tideline.model.fleet import update_topics
+from tideline.model.incident import Incident
 from tideline.model.observation import Ends
 from tideline.model.offsets import TopicPartition
-from tideline.rules.incidents import blocked_by
+from tideline.rules.incidents import blocked_by, triage
 from tideline.rules.lag import (
+    MOST_WAIT,
     AskedRun,
     Lag,
     Positions,
@@ -41,6 +43,7 @@ from tideline.rules.lag import (
     positions_of,
     reason,
 )
+from tideline.rules.positions import is_set_aside
 from tideline.stream.contents import FleetContents, known_topics, with_topics
 from tideline.stream.files import StreamFile, taken_names
 from tideline.stream.folder import StreamsFolder
@@ -71,6 +74,8 @@ class LagWatch:
         self._members: Counter[str] = Counter()
         self._clusters: dict[str, KafkaCluster] = {}
         self._ledgers: dict[str, tuple[Stream, Ledger, LedgerState]] = {}
+        self._read_at: dict[str, float] = {}
+        """When the ledger of a stream was read last, by our clock."""
         self._asked: dict[str, AskedRun] = {}
         self._behind: dict[str, tuple[Positions, float]] = {}
         """Where the head of a stream with unread records stands, and since when, by our clock."""
@@ -227,13 +232,13 @@ class LagWatch:
         known = self._ledgers.get(stream.stream)
         if known is None or known[0] is not stream:
             known = self._opened(stream)
+        elif self._clock() - self._read_at[stream.stream] >= MOST_WAIT:
+            known = self._read(*known)
         if self._lag(stream, known[2], ends, topics)[1] is None:
             return None
-        _, ledger, state = known  # the head may have moved since
-        state = ledger.read_since(state)
-        self._ledgers[stream.stream] = (stream, ledger, state)
-        undecided = [i for i in state.live_incidents() if not i.is_decided]
-        lag, why = self._lag(stream, state, ends, topics, blocked_by(undecided, state.head))
+        _, _, state = self._read(*known)  # the head may have moved since
+        barred = blocked_by(_undecided(stream, state.live_incidents()), state.head)
+        lag, why = self._lag(stream, state, ends, topics, barred)
         positions, now = positions_of(state.head), self._clock()
         before = self._asked.get(stream.stream)
         if why is None or _halts(stream, state) or not may_ask(before, positions, now):
@@ -270,7 +275,18 @@ class LagWatch:
 
     def _opened(self, stream: Stream) -> tuple[Stream, Ledger, LedgerState]:
         ledger = open_ledger(stream)
-        self._ledgers[stream.stream] = known = (stream, ledger, ledger.read())
+        return self._keep(stream, ledger, ledger.read())
+
+    def _read(
+        self, stream: Stream, ledger: Ledger, state: LedgerState
+    ) -> tuple[Stream, Ledger, LedgerState]:
+        return self._keep(stream, ledger, ledger.read_since(state))
+
+    def _keep(
+        self, stream: Stream, ledger: Ledger, state: LedgerState
+    ) -> tuple[Stream, Ledger, LedgerState]:
+        self._ledgers[stream.stream] = known = (stream, ledger, state)
+        self._read_at[stream.stream] = self._clock()
         return known
 
     def _failed(self, connection: str, error: Exception, stream: str | None = None) -> None:
@@ -307,7 +323,24 @@ def _halts(stream: Stream, state: LedgerState) -> bool:
     What halts decoding or fold, or a backfill, halts no landing.
     """
     incidents = (*state.live_incidents(), *state.incidents_of_table())
-    return stream.on_incident == "halt" and any(not i.is_decided for i in incidents)
+    return stream.on_incident == "halt" and bool(_undecided(stream, incidents))
+
+
+def _undecided(stream: Stream, incidents: Iterable[Incident]) -> tuple[Incident, ...]:
+    """Those that keep a run of now from landing: neither a person nor a policy has decided.
+
+    What is about a topic that the file does not mean any more keeps nobody.
+    """
+    known = tuple(incidents)
+    found = triage(
+        known,
+        policies=stream.on_reset.model_dump(),
+        proceed=False,
+        run_id="",
+        now=datetime.now(UTC),
+        set_aside=frozenset(i.incident_id for i in known if is_set_aside(i, stream.kafka)),
+    )
+    return (*found.halting, *found.asking)
 
 
 def _now() -> str:

@@ -200,7 +200,9 @@ class KafkaRequests:
             ages: Topics by age in seconds.
             now_ms: Milliseconds since 1970.
         """
-        led = partitions_by_leader(await self.metadata(sorted(topics)))
+        known = await self.metadata(sorted(topics))
+        led = partitions_by_leader(known)
+        ids = {str(t["name"]): str(t["topic_id"]) for t in known["topics"]}
         ends: dict[str, dict[int, int]] = defaultdict(dict)
         young: dict[int, dict[str, dict[int, int]]] = {age: defaultdict(dict) for age in ages}
         for leader, partitions in led.items():
@@ -214,7 +216,7 @@ class KafkaRequests:
                 for (topic, number), at in answers.items():
                     first = at if at >= 0 else ends[topic].get(number, 0)
                     young[age][topic][number] = first
-        return Ends(ends, young)
+        return Ends(ends, young, ids)
 
     async def _told(
         self, leader: int, partitions: list[TopicPartition], timestamp: int, isolation: int

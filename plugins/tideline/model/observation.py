@@ -288,7 +288,9 @@ class Ends:
     Args:
         ends: The end that a stream may read to, exclusive.
         young: By age in seconds: the first record that is not older, its end where all are older.
+        ids: Topic ids.
     """
 
     ends: Mapping[str, ByPartition]
     young: Mapping[int, Mapping[str, ByPartition]]
+    ids: Mapping[str, str] = field(default_factory=dict)

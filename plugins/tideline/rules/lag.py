@@ -17,7 +17,8 @@ from tideline.model.offsets import TopicPartition
 FIRST_WAIT = 60.0
 """Seconds until a run is asked for once more while the head stands still."""
 MOST_WAIT = 900.0
-"""The wait is doubled each time, up to this."""
+"""The wait is doubled each time, up to this. So long no head is believed that was read once: a
+rewind, a decision or an older ledger takes it back, and no growth of the log tells of that."""
 Positions = tuple[tuple[str, str, int, int, int], ...]
 
 
@@ -44,7 +45,8 @@ def lag_of(
     """How far a stream is behind.
 
     A partition without a position counts from 0: where its stream begins is the run's to find out,
-    which then moves the head.
+    which then moves the head. One that was retired counts no more, since no run takes it up again:
+    it may be there still, or be back.
 
     Args:
         head: The stream's.
@@ -55,10 +57,15 @@ def lag_of(
     """
     at = {(p.topic, p.partition): p.next_offset for p in head.positions}
     young = {} if seconds is None else ends.young.get(seconds, {})
+    retired = {
+        p.topic_partition
+        for p in head.retired
+        if p.topic_partition not in at and p.topic_id == ends.ids.get(p.topic)
+    }
     records, is_old = 0, False
     for topic in {*topics, *head.topics} - set(head.set_aside):
         for partition, end in ends.ends.get(topic, {}).items():
-            if (topic, partition) in barred:
+            if (topic, partition) in barred or (topic, partition) in retired:
                 continue
             position = at.get((topic, partition), 0)
             records += max(0, end - position)
