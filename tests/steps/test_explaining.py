@@ -87,3 +87,18 @@ def test_rows_of_a_retired_topic_are_still_explained(landed):
     assert explained(landed, 99) == ("landed", "by run lands")
     outcome, text = explained(landed, 100)
     assert (outcome, "retired at offset 100" in text) == ("not_followed", True)
+
+
+def test_the_incarnation_that_was_retired_last_is_explained(landed):
+    """Whatever its id is; and no run reports that a retired topic is gone."""
+    for number in range(4):
+        landed.delete()
+        landed.halts(f"gone {number}")
+        landed.decide("retire")
+        landed.run(f"retires {number}")
+        assert explained(landed, 2) == ("landed", f"by run {number or 'lands'}")
+        outcome, text = explained(landed, 200)
+        assert (outcome, "the next run" in text) == ("not_followed", False)
+        landed.create()
+        landed.send(3)
+        landed.run(f"{number + 1}")

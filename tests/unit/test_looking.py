@@ -251,6 +251,44 @@ def test_a_topic_that_does_not_answer_is_not_called_measured(said, problem):
         assert (found.offset_lag, found.is_measured, found.state) == (30, False, "behind")
 
 
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        (topic(seen(0, 100), seen(0, 5, 1)), "partition 1: no run has read it yet, and the log is"),
+        (topic(seen(0, 100), seen(9, 9, 1)), "partition 1: no run has read it yet, and the log is"),
+        (topic(seen(0, 100), seen(0, 0, 1)), None),
+        (topic(seen(0, 100), seen(0, 60, 2)), "partition 2: retired at 50, and the log ends at 60"),
+        (topic(seen(0, 100), seen(0, 50, 2)), None),
+    ],
+)
+def test_records_that_no_lag_counts_are_told(found, told):
+    """Of a partition that was added, or that was retired and is there: "up to date" would hide it.
+
+    Not before the first run, and not where an open incident says more.
+    """
+    state = replace(head(position(100)), retired=(position(50, partition=2),))
+    log = observation(found)
+    stand = partition_statuses(state, log, "read_committed")
+    doubted = partial(doubt, ["orders"], state, stand, log, is_newer=True)
+    assert str(doubted()).startswith(f"topic orders: {told}" if told else "None")
+    halted = Incident("incident-1", "one", NOW, Finding("x", "", "", "orders", ID, None))
+    assert doubted(incidents=[halted]) is None
+    assert doubt(["orders"], head(), (), log, is_newer=True) is None
+
+
+def test_a_topic_that_was_retired_is_not_missed_and_one_of_its_name_is_told():
+    """A topic that is created anew begins at its log start; a stream without positions has run."""
+    state = replace(head(), retired=(position(100),))
+    assert doubt(["orders"], state, (), observation(), is_newer=True) is None
+    gone = observation(TopicObservation("orders", None))
+    assert doubt(["orders"], state, (), gone, is_newer=True) is None
+    for start, told in (0, True), (7, False):
+        anew = observation(topic(seen(start, 7), topic_id=OTHER_ID))
+        found = doubt(["orders"], state, (), anew, is_newer=True)
+        assert ("no run has read it yet" in str(found)) is told
+    assert status(state).state == "up_to_date"
+
+
 def test_records_that_are_gone_before_they_were_read_are_told():
     """The next run will find them lost; until then nothing else says so, and nothing is left."""
     state, expired = head(position(100)), observation(topic(seen(130, 150)))

@@ -144,10 +144,11 @@ def doubt(
     if is_newer and head.positions and observation.cluster_id != head.cluster_id:
         return f"another cluster: its id was {head.cluster_id} and is {observation.cluster_id}"
     followed = {p.topic: p.topic_id for p in head.positions if p.topic not in head.set_aside}
+    left = {p.topic for p in head.retired} - followed.keys()
     found = [
         text
         for name in sorted({*topics, *followed} - set(head.set_aside))
-        if (text := _doubt_of(name, observation.topic(name)))
+        if (text := _doubt_of(name, observation.topic(name), may_be_gone=name in left))
     ]
     here = [s for s in partitions if s.topic in followed and s.position is not None]
     if is_newer:
@@ -158,12 +159,16 @@ def doubt(
             (s for s in here if halted.isdisjoint({(s.topic, s.partition), (s.topic, None)})),
             head.landed,
         )
+        asked = {*topics, *followed} - {*head.set_aside, *(t for t, p in halted if p is None)}
+        found += _unread_logs(asked, head, observation)
     elif not found and not all(s.is_observed for s in here):
         found = ["the brokers were asked before the ledger's last change"]
     return first_few(found, 1, "; ") if found else None
 
 
-def _doubt_of(name: str, seen: TopicObservation | None) -> str | None:
+def _doubt_of(name: str, seen: TopicObservation | None, *, may_be_gone: bool) -> str | None:
+    if may_be_gone and (seen is None or seen.is_absent):
+        return None
     if seen is None:
         return f"topic {name}: the brokers were not asked about it yet"
     if reason := seen.refusal or seen.fault:
@@ -198,6 +203,28 @@ def _cut_logs(
             yield f"{here}: the log starts at {start}, above the next offset {following}"
 
 
+def _unread_logs(topics: Iterable[str], head: Head, observation: Observation) -> Iterator[str]:
+    """Logs with records that have no position: no lag counts these."""
+    positions, retired = head.topics, {(p.topic_id, p.partition): p for p in head.retired}
+    asked = sorted(topics) if positions or retired else ()  # before the first run nothing has one
+    for topic in filter(None, map(observation.topic, asked)):
+        known = positions.get(topic.topic, [])
+        numbers = {p.partition for p in known}
+        if any(p.topic_id != topic.topic_id for p in known):
+            continue  # another topic by now, which is told
+        for seen in topic.partitions:
+            start, end = seen.log_start_offset, seen.high_watermark
+            if start is None or end is None or seen.partition in numbers:
+                continue
+            here = f"topic {topic.topic}: partition {seen.partition}"
+            gone = retired.get((str(topic.topic_id), seen.partition))
+            if gone is not None and gone.next_offset < end:
+                at = f"retired at {gone.next_offset}, and the log ends at {end}"
+                yield f"{here}: {at}: no run reads on there"
+            elif gone is None and end > (0 if known else start):
+                yield f"{here}: no run has read it yet, and the log is [{start}, {end})"
+
+
 def _state(head: Head, open_incidents: Collection[Incident], *, is_behind: bool) -> StreamState:
     undecided = [i for i in open_incidents if not i.is_decided]
     if any(i.asked_in is not None for i in undecided):
@@ -206,7 +233,7 @@ def _state(head: Head, open_incidents: Collection[Incident], *, is_behind: bool)
         return "halted"
     if open_incidents:
         return "decided"
-    if not head.positions:
+    if not (head.positions or head.retired):
         return "never_run"
     return "behind" if is_behind else "up_to_date"
 
@@ -232,8 +259,11 @@ def explain_offset(
         erasing: What was erased by key.
         most_runs: So many runs are looked at, at most; None for all.
     """
-    known = (*head.positions, *reversed(head.retired))
-    position = next((p for p in known if p.topic_partition == place), None)
+    position = next((p for p in head.positions if p.topic_partition == place), None)
+    if position is None:  # the one that was followed last
+        incarnations = head.order_of_incarnations
+        retired = [p for p in head.retired if p.topic_partition == place]
+        position = max(retired, key=lambda p: incarnations.of(p.identity) or 0, default=None)
     if position is None:
         text = "the ledger has no position there: the stream has never read this partition"
         return Explanation(*place, offset, "not_followed", text)
@@ -257,6 +287,8 @@ def with_log(found: Explanation, observation: Observation) -> Explanation:
         return _adding(found, f"the brokers do not say whether the record is in the log: {why}")
     here = f"{found.topic}-{found.partition}"
     if found.topic_id not in (None, topic.topic_id):
+        if found.outcome == "not_followed":
+            return found  # it was retired: nobody looks there
         return _adding(found, "the topic was deleted or re-created; the next run will report that")
     if topic.is_absent:
         raise BadInput(f"topic: got {shown(found.topic)}; the cluster has no such topic")
