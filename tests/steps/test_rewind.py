@@ -1,12 +1,20 @@
 """Table and ledger go back together, and forward again (0012)."""
 
+import re
+
 import pytest
 
 from tests.simulation.table import Version
+from tests.worlds.dying import dying
 from tests.worlds.memory import one_range, spans
 from tideline import failpoints
+from tideline.cli import doctor
 from tideline.errors import BadInput, Halted, ReplayUnavailable, ResetDetected, StreamBusy
+from tideline.landing.observing import observe_topics
+from tideline.model.offsets import TopicPartition
 from tideline.operations import rewind as rewinding
+from tideline.operations.questions import explain_record
+from tideline.operations.stream_facts import StreamFacts
 
 
 def records(memory):
@@ -256,3 +264,26 @@ def test_an_older_copy_of_the_table_is_rewound_as_well(cut_off):
     cut_off.run("three")
     assert cut_off.run("idle").status == "nothing_to_do"
     assert cut_off.is_clean()
+
+
+@pytest.mark.parametrize("place", ["rewind:begun", "rewind:removed"])
+def test_everybody_who_looks_is_told_of_a_rewind_that_was_cut_off(pair, monkeypatch, place):
+    """Rows may be gone that the ledger still has; no run lands, so no look says that one may."""
+    with dying(monkeypatch, "tideline.operations.rewind", place):
+        pair.rewind("one")
+    state, told = pair.ledger().read(), "rewind-1 to run one was begun .* same tideline rewind"
+    facts = StreamFacts(pair.stream, state, observe_topics(pair.open("status"), state.head))
+    assert re.match(told, facts.status(pair.clock.now()).problem)
+    places = [(1, 3), (0, 3)]
+    undone, kept = (
+        explain_record(pair.open("e"), TopicPartition("orders", p), o) for p, o in places
+    )
+    assert re.match(f"by run two; its row goes, or is gone: {told}", undone.text)
+    assert (undone.outcome, kept.text) == ("landed", "by run one")
+    monkeypatch.setattr(doctor, "open_ledger", lambda stream: pair.ledger())
+    with pytest.raises(doctor.Warned, match=told):
+        doctor._ledger(pair.stream)
+    with pytest.raises(Halted, match="rewind-1"):
+        pair.look()
+    pair.rewind("one")
+    assert pair.look().proposal.ranges

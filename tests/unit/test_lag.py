@@ -17,6 +17,7 @@ from tideline.model.decoding import Decoding
 from tideline.model.fleet import update_topics
 from tideline.model.incident import Decision, Finding, Incident
 from tideline.model.observation import Ends
+from tideline.model.run import Rewind
 from tideline.rules.lag import FIRST_WAIT, MOST_WAIT, Lag, asked, lag_of, may_ask, reason
 from tideline.stream.contents import keep_topics
 from tideline.stream.files import read_fleet
@@ -96,7 +97,7 @@ class World:
     def __init__(self, folder, monkeypatch):
         self.folder, self.now = folder, 0.0
         self.log = {}
-        self.heads, self.incidents, self.others = {}, {}, {}
+        self.heads, self.incidents, self.others, self.rewinds = {}, {}, {}, {}
         self.asked, self.read = [], []
         self.away, self.closed = set(), []
         self.open, self.young = {}, {}
@@ -144,6 +145,8 @@ class World:
             mine = self.incidents.get(stream.stream, ())
             found = LedgerState(1, Control("ledger", stream.stream, incidents=mine), known)
             others = self.others.get(stream.stream, ())
+            rewind = self.rewinds.get(stream.stream)
+            found = replace(found, control=replace(found.control, rewind=rewind))
             return replace(found, decoding=Decoding(incidents=others))
 
         return SimpleNamespace(read=read, read_since=read)
@@ -232,6 +235,15 @@ def test_a_head_that_went_back_is_seen_within_a_quarter_of_an_hour(world):
     world.heads["a"] = 100
     told = [tick for tick in range(100) if world.poll()]
     assert told[0] * 10 <= MOST_WAIT
+
+
+def test_a_rewind_that_is_not_finished_bars_all_runs(world):
+    world.stream("a", more="on_incident: proceed\n")
+    world.log = {"a": 500}
+    world.rewinds["a"] = Rewind("rewind-1", "one", "why", "ann", NOW, "head-1")
+    assert world.poll() == {}
+    world.rewinds.clear()
+    assert set(world.poll()) == {"a"}
 
 
 def test_what_halts_no_landing_bars_no_run(world):

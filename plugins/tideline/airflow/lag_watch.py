@@ -322,6 +322,8 @@ def _halts(stream: Stream, state: LedgerState) -> bool:
 
     What halts decoding or fold, or a backfill, halts no landing.
     """
+    if state.control.rewind is not None:
+        return True
     incidents = (*state.live_incidents(), *state.incidents_of_table())
     return stream.on_incident == "halt" and bool(_undecided(stream, incidents))
 

@@ -264,6 +264,8 @@ def _ledger(stream: Stream) -> str:
     state = open_ledger(stream).read()
     if state.version < 0:
         return "does not exist yet: the first run creates it"
+    if (rewind := state.control.rewind) is not None:
+        raise Warned(rewind.under_way)
     if state.open_incidents:
         kinds = first_few(i.finding.kind for i in state.open_incidents)
         raise Warned(

@@ -194,6 +194,15 @@ class Rewind:
         return sum(item.rows for item in self.lost)
 
     @property
+    def under_way(self) -> str:
+        """What it keeps from going on while it is unfinished, and what to do."""
+        return (
+            f"{self.rewind_id} to run {self.to_run} was begun {self.begun_at:%Y-%m-%dT%H:%M:%S}Z by"
+            f" {self.by} and is not finished: no run lands until it is. If it was cut off, give the"
+            " same tideline rewind command again"
+        )
+
+    @property
     def label(self) -> str:
         """The `superseded_by` of the records that it undoes."""
         return f"{self.rewind_id} ({self.reason})"

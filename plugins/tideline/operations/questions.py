@@ -101,6 +101,7 @@ def explain_record(run: RunContext, place: TopicPartition, offset: int) -> Expla
         run.ledger.recent_runs(),
         run.ledger.recent_incidents(),
         state.erasing,
+        rewind=state.control.rewind,
     )
     if found.outcome not in ("unread", "gap", "not_followed"):
         return found
@@ -133,9 +134,15 @@ def require_clean(run: RunContext, buckets: int = 0) -> Audit:
 
 
 def dry_run(run: RunContext) -> DryRun:
-    """One observation; nothing is stored, no incident is opened."""
+    """One observation; nothing is stored, no incident is opened.
+
+    Raises:
+        StreamBusy: A rewind is at work.
+        Halted: A rewind was begun and not finished.
+    """
     run.warn()
     state = run.ledger.read()
+    leases.refuse_during_rewind(state, run.ledger.holder)
     head = head_after_recovery(run, state)
     left_open = triage_incidents(run, state.live_incidents()).left_open
     made = draft(run, head, blocked_by(left_open, head), keep=False)

@@ -67,7 +67,12 @@ class StreamFacts:
 
     @cached_property
     def doubt(self) -> str | None:
-        """Why the brokers' last answer does not tell how the stream is doing; None if it does."""
+        """Why ledger and brokers do not tell how the stream is doing; None if they do.
+
+        While a rewind is unfinished, rows may be gone that the ledger still has.
+        """
+        if (rewind := self.state.control.rewind) is not None:
+            return rewind.under_way
         if self.observed is None:
             return self._unanswered
         return doubt(

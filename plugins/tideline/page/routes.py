@@ -179,6 +179,7 @@ async def record(
             islice(ledger.recent_incidents(), _MOST_RUNS),
             state.erasing,
             _MOST_RUNS,
+            state.control.rewind,
         )
 
     asked = (topic, partition, offset)

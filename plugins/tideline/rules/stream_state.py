@@ -18,11 +18,12 @@ from tideline.model.offsets import (
     Intervals,
     OffsetRange,
     PartitionIdentity,
+    ReadRange,
     TopicPartition,
     intersect,
 )
 from tideline.model.plan import BatchPlan, VerifiedRange
-from tideline.model.run import RunRecord
+from tideline.model.run import Rewind, RunRecord
 from tideline.model.status import (
     CurrentStatus,
     ErasureUnderWay,
@@ -249,6 +250,7 @@ def explain_offset(
     closed_incidents: Iterable[Incident],
     erasing: Erasing,
     most_runs: int | None = None,
+    rewind: Rewind | None = None,
 ) -> Explanation:
     """What became of the record at an offset of today's log, as the ledger has it.
 
@@ -258,6 +260,7 @@ def explain_offset(
         closed_incidents: Newest first; read as far as the one in which a loss was accepted.
         erasing: What was erased by key.
         most_runs: So many runs are looked at, at most; None for all.
+        rewind: The one that is not finished, if there is one: what it removes may be gone.
     """
     position = next((p for p in head.positions if p.topic_partition == place), None)
     if position is None:  # the one that was followed last
@@ -272,7 +275,10 @@ def explain_offset(
         text = "it was erased by key, and is kept out: tideline erasures FILE"
         return Explanation(*place, offset, "erased", text, topic_id=position.topic_id)
     record = _Record(position, offset, head, open_runs, open_incidents, decoding)
-    return record.explain(closed_runs, closed_incidents, most_runs)
+    found = record.explain(closed_runs, closed_incidents, most_runs)
+    if rewind is not None and record.is_among(rewind.removes):
+        return _adding(found, f"its row goes, or is gone: {rewind.under_way}")
+    return found
 
 
 def with_log(found: Explanation, observation: Observation) -> Explanation:
@@ -395,7 +401,7 @@ class _Record:
         )
 
     def _is_planned(self, plan: BatchPlan) -> bool:
-        return self._is_in(r.offsets for r in plan.ranges if r.identity == self._identity)
+        return self.is_among(plan.ranges)
 
     def _decided(self, incidents: Iterable[Incident]) -> str:
         """The decision of the newest closed incident about this record that has one."""
@@ -421,6 +427,10 @@ class _Record:
             if (finding.topic_id, finding.partition) == mine and self._is_in(finding.intervals):
                 return incident
         return None
+
+    def is_among(self, ranges: Iterable[ReadRange]) -> bool:
+        """Whether it lies in some coordinates."""
+        return self._is_in(r.offsets for r in ranges if r.identity == self._identity)
 
     def _is_in(self, offsets: Iterable[OffsetRange]) -> bool:
         return bool(intersect(offsets, [self._at]))
