@@ -12,7 +12,7 @@ from tests.worlds.catalogs import MemoryCatalog, UnityServer, behaves
 from tests.worlds.decoded_lake import DecodedLake, value_of
 from tideline.catalog.catalog_connection import catalog_of
 from tideline.errors import AccessRefused, BadInput, ConnectionMissing, StreamFileError
-from tideline.landing import naming
+from tideline.landing import context, naming
 from tideline.landing.naming import name_tables
 from tideline.model.catalog import CatalogEntry, NamedTable, TableName
 from tideline.rules.catalog_names import due_names, merge_names, misnamed, normalized
@@ -110,6 +110,19 @@ def test_tables_get_their_names_once_they_are_verified(lake):
     asked = lake.catalog.asked
     name_tables(lake.run("two"), "raw", "decoded")
     assert lake.catalog.asked == asked
+
+
+def test_no_name_is_made_of_a_table_that_is_not_there(lake, monkeypatch):
+    """Not before it is verified either where it had a name once: it is gone, or has moved."""
+    name_tables(lake.run("one"), "raw", "decoded", "quarantine")  # nothing is decoded yet
+    for name in (RAW, DECODED, BAD):
+        del lake.catalog.entries[name]
+    monkeypatch.setattr(naming, "now", lambda: context.now() + timedelta(hours=2))
+    name_tables(lake.run("two"), "raw")
+    assert [*lake.catalog.entries] == [RAW]
+    assert findings(lake) == [("raw", None)]
+    name_tables(lake.run("two"), "decoded", "quarantine")
+    assert [*lake.catalog.entries] == [RAW, DECODED, BAD]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ import pytest
 
 from tideline.cli import doctor
 from tideline.errors import BadInput, ServiceAway
+from tideline.model.catalog import CatalogEntry
+from tideline.stream.files import parse_stream
 from tideline.waits import _Wait, waiting
 
 
@@ -27,6 +29,30 @@ def test_what_is_said_and_what_is_raised_come_through():
     assert doctor._bounded(lambda: "it answers")() == "it answers"
     with pytest.raises(BadInput, match="no such schema"):
         doctor._bounded(refuses)()
+
+
+def test_every_name_is_asked_for():
+    """One that points elsewhere is told, whichever table has it; one that is missing is no fault."""
+    text = """
+stream: orders
+kafka: {topics: [orders]}
+table: {uri: /lake/orders}
+decode: {value: {format: json}}
+catalog: {connection: c, name: raw.orders}
+"""
+    stream = parse_stream(text, "orders.yaml")
+    entries = {}
+    catalog = SimpleNamespace(find=lambda name: entries.get(str(name)))
+    run = SimpleNamespace(stream=stream, connect_catalog=lambda: catalog)
+    assert doctor._catalog(run).startswith("no table has that name yet")
+    for role in ("", "_decoded", "_quarantine"):
+        entries[f"raw.orders{role}"] = CatalogEntry(f"/lake/orders{role}", "external", "delta")
+    assert doctor._catalog(run) == "3 names as expected"
+    entries["raw.orders_decoded"] = CatalogEntry("/elsewhere", "external", "delta")
+    with pytest.raises(doctor.Warned, match="raw.orders_decoded points to /elsewhere"):
+        doctor._catalog(run)
+    del entries["raw.orders_decoded"]
+    assert doctor._catalog(run).startswith("no table is called raw.orders_decoded yet")
 
 
 class Heard(io.StringIO):

@@ -313,13 +313,7 @@ def _first_records(observation: Observation) -> dict[TopicPartition, tuple[Offse
 
 
 def _table(run: RunContext, role: str) -> str:
-    tables = {"raw": run.table, "current": run.current}
-    if run.typed is not None:
-        tables |= {role_of(name): table for name, table in run.typed.by_type.items()}
-        tables |= {"quarantine": run.typed.quarantine}
-    port = tables[role]
-    assert port is not None
-    found: TableObservation = port.observe()
+    found: TableObservation = run.tables[role].observe()
     if not found.exists:
         if known := _known_tables(run.ledger.read()).get(role):
             raise Warned(
@@ -353,20 +347,24 @@ def _catalog(run: RunContext) -> str:
     section, connect = run.stream.catalog, run.connect_catalog
     assert section is not None
     assert connect is not None
-    catalog = connect()
+    catalog, tables = connect(), tables_of(run.stream)
     try:
-        entry = catalog.find(TableName.of(section.name))
+        found = {role: catalog.find(TableName.of(section.name_of(role))) for role in tables}
     except SchemaMissing as error:
         raise BadInput("there is no such schema; create it") from error
     except TidelineError:
         raise
     except Exception as error:  # of a client of somebody else's
         raise ServiceAway(client_message(error, catalog)) from error
-    if entry is None:
+    named = {role: entry for role, entry in found.items() if entry is not None}
+    wrong = (misnamed(section.name_of(r), tables[r], entry) for r, entry in named.items())
+    if texts := [text for _, text in filter(None, wrong)]:
+        raise Warned(first_few(texts, _SHOWN, " "))
+    if not named:
         return "no table has that name yet: the first run creates the entry"
-    if (wrong := misnamed(section.name, run.stream.table.uri, entry)) is not None:
-        raise Warned(wrong[1])
-    return "the name points to the raw table"
+    if lacking := [section.name_of(role) for role in found.keys() - named.keys()]:
+        return f"no table is called {first_few(sorted(lacking))} yet; the other names are right"
+    return f"{how_many(len(named), 'name')} as expected"
 
 
 def _registry(run: RunContext) -> str:

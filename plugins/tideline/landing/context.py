@@ -18,7 +18,7 @@ from tideline.ledger.state import LedgerState
 from tideline.model.current import FoldRecord
 from tideline.model.decoding import DecodeRecord
 from tideline.model.fold_job import FoldJob, FoldResult
-from tideline.model.maintenance import TableRole
+from tideline.model.maintenance import TableRole, role_of
 from tideline.model.plan import BatchPlan
 from tideline.model.request import RunRequest
 from tideline.model.run import RunRecord
@@ -113,6 +113,17 @@ class RunContext:
     def registry(self) -> RegistryPort | None:
         """The stream's schema registry; None for a stream that names none."""
         return None if self.connect_registry is None else self.connect_registry()
+
+    @property
+    def tables(self) -> dict[TableRole, TablePort]:
+        """Every table of the stream file, by its role; as `tables_of` has the addresses."""
+        found: dict[TableRole, TablePort] = {"raw": self.table}
+        if self.typed is not None:
+            found |= {role_of(name): table for name, table in self.typed.by_type.items()}
+            found["quarantine"] = self.typed.quarantine
+        if self.current is not None:
+            found["current"] = self.current
+        return found
 
     @property
     def source(self) -> TablePort:

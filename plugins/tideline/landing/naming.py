@@ -32,7 +32,7 @@ def name_tables(run: RunContext, *verified: TableRole) -> None:
     """See to the names of tables that are verified; asks nobody where the ledger knows.
 
     Args:
-        verified: Those that this step has seen to be there.
+        verified: Those that this step has seen to be there; of others none is named that is not.
     """
     if run.stream.catalog is None or run.connect_catalog is None:
         return
@@ -53,15 +53,18 @@ def _name_tables(
     known = run.ledger.read().head.names
     there = {*verified, *(table.role for table in known)}
     asked = due_names(known, {r: facts for r, facts in wanted.items() if r in there}, now())
+    # one may be gone since it was named, or its address is new: it is named when it is verified
+    gone = {r for r in asked if r not in verified and not run.tables[r].observe().exists}
     if not asked:
         return
-    stream, facts = run.stream.stream, {role: wanted[role] for role in asked}
-    found = _looked(section.connection, connect, stream, facts)
+    stream, facts = run.stream.stream, {role: wanted[role] for role in asked if role not in gone}
+    found = _looked(section.connection, connect, stream, facts) if facts else ()
     for table in found:
         if table.finding is not None:
             log.warning("%s: %s: %s", stream, table.finding, table.text)
+    named = {role: facts for role, facts in wanted.items() if role not in gone}
     run.ledger.update(
-        lambda s: s.with_head(replace(s.head, names=merge_names(s.head.names, found, wanted)))
+        lambda s: s.with_head(replace(s.head, names=merge_names(s.head.names, found, named)))
     )
 
 
