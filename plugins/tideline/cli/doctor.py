@@ -25,9 +25,11 @@ from tideline.catalog.catalog_port import SchemaMissing, client_message
 from tideline.cli.output import CommandOutput
 from tideline.connections import find_connection
 from tideline.contract.answers import Diagnosis, DiagnosisLine
+from tideline.decoding.decode_rules import TypedTable, reasons_not_to_touch
 from tideline.errors import BadInput, ServiceAway, StreamFileError, TidelineError
 from tideline.kafka.kafka_settings import SHORT_PATIENCE, kafka_settings
 from tideline.landing.context import RunContext
+from tideline.landing.proof import foreign_changes
 from tideline.launch.jars import spark_jars
 from tideline.launch.java import find_java
 from tideline.launch.target import connect_url, spark_master
@@ -314,8 +316,10 @@ def _first_records(observation: Observation) -> dict[TopicPartition, tuple[Offse
 
 def _table(run: RunContext, role: str) -> str:
     found: TableObservation = run.tables[role].observe()
+    state = run.ledger.read()
+    known = _known_tables(state).get(role)
     if not found.exists:
-        if known := _known_tables(run.ledger.read()).get(role):
+        if known:
             raise Warned(
                 f"no table is there, and the ledger knows table {known}. If the stream file has a"
                 " new address, the first run creates the table; else it is gone: tideline audit"
@@ -325,6 +329,18 @@ def _table(run: RunContext, role: str) -> str:
     if reasons := list(table_refusals(found)):
         text = "; ".join(f"{r.name}: {r.why}. Cure: {r.remedy}" for r in reasons[:_SHOWN])
         raise BadInput(f"the table takes no plain data files: {text}")
+    if role == "raw":
+        wrong = [str(finding) for finding in foreign_changes(run, state)[1]]
+    else:
+        one = TypedTable(f"{role} table", tables_of(run.stream)[role], found)
+        wrong = [*reasons_not_to_touch([one], run.stream.stream, state.control.ledger_id)]
+    if wrong:
+        raise BadInput(f"no run writes to it: {first_few(wrong, _SHOWN, '; ')}")
+    if known not in (None, found.table_id):
+        raise Warned(
+            f"table {found.table_id}, and the ledger knows table {known}: tideline audit FILE says"
+            " whether a run refuses it"
+        )
     return f"version {found.version}"
 
 
