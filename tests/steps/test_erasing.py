@@ -21,8 +21,10 @@ from tideline.contract.building import build_erasure
 from tideline.errors import BadInput, Halted, ServiceAway, StreamBusy
 from tideline.failpoints import ERASE_PLACES
 from tideline.ledger.ledger import Ledger
+from tideline.model.offsets import TopicPartition
 from tideline.operations.erase_finding import AskedKeys
 from tideline.operations.erasing import EraseRequest, erase, finish_erasures, plan_erasure
+from tideline.operations.questions import explain_record
 from tideline.operations.redrive import decode_again
 
 KEY = key_of(1)
@@ -216,6 +218,29 @@ def test_an_erasure_goes_on_where_the_end_of_the_raw_table_was_approved(landed, 
     landed.decide("approve")
     landed.run("approved")
     assert [e.status for e in goes_on(landed)] == ["removed"]
+
+
+@pytest.mark.parametrize("place", ERASE_PLACES[:-1])
+def test_an_erasure_that_was_cut_off_is_not_told_as_done(landed, monkeypatch, place):
+    """Its rows may stand, and nobody is told otherwise; doctor tells after a day, as the gauge."""
+    with dying(monkeypatch, "tideline.operations.erasing", place):
+        erased(landed)
+    monkeypatch.setattr(doctor, "open_ledger", lambda stream: landed.ledger())
+    for at in (0, 3):
+        found = explain_record(landed.open("look"), TopicPartition("orders", 0), at)
+        is_told = "erase-1 erases it by key, and is not finished" in found.text
+        assert (found.outcome, is_told) == ("erased", place != "erase:removed")
+    assert explain_record(landed.open("look"), TopicPartition("orders", 0), 1).outcome == "landed"
+    assert doctor._ledger(landed.stream).startswith("version")
+    landed.clock.milliseconds += 90_000_000
+    if place == "erase:removed":
+        assert doctor._ledger(landed.stream).startswith("version")
+    else:
+        with pytest.raises(doctor.Warned, match=r"erase-1: begun.*tideline erase FILE goes on"):
+            doctor._ledger(landed.stream)
+    goes_on(landed)
+    found = explain_record(landed.open("look"), TopicPartition("orders", 0), 3)
+    assert found.text == "it was erased by key, and is kept out: tideline erasures FILE"
 
 
 EVERY = AskedKeys(tuple({"essay": f"key-{n}"} for n in range(5)))

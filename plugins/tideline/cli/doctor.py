@@ -28,7 +28,7 @@ from tideline.contract.answers import Diagnosis, DiagnosisLine
 from tideline.decoding.decode_rules import TypedTable, reasons_not_to_touch
 from tideline.errors import BadInput, ServiceAway, StreamFileError, TidelineError
 from tideline.kafka.kafka_settings import SHORT_PATIENCE, kafka_settings
-from tideline.landing.context import RunContext
+from tideline.landing.context import RunContext, now
 from tideline.landing.proof import foreign_changes
 from tideline.launch.jars import spark_jars
 from tideline.launch.java import find_java
@@ -273,6 +273,8 @@ def _ledger(stream: Stream) -> str:
         raise Warned(
             f"version {state.version}, open incidents: {kinds}; `tideline incident` shows them"
         )
+    if late := [e for e in state.erasing.open if e.is_overdue(now())]:
+        raise Warned(f"{first_few(late, separator='; ')}: tideline erase FILE goes on with it")
     if state.erasing.untold:
         raise Warned(first_few(map(untold_text, state.erasing.untold), separator="; "))
     return f"version {state.version}, {how_many(len(state.head.positions), 'partition')}"

@@ -22,6 +22,7 @@ from tideline.model.offsets import (
     TopicPartition,
     intersect,
 )
+from tideline.model.places import Places
 from tideline.model.plan import BatchPlan, VerifiedRange
 from tideline.model.run import Rewind, RunRecord
 from tideline.model.status import (
@@ -270,9 +271,16 @@ def explain_offset(
     if position is None:
         text = "the ledger has no position there: the stream has never read this partition"
         return Explanation(*place, offset, "not_followed", text)
-    gone = head.of_logs(erasing.erased).get(position.identity, ())
-    if any(r.start_offset <= offset < r.end_offset for r in gone):
+    at = [OffsetRange(offset, offset + 1)]
+    if intersect(head.of_logs(erasing.erased).get(position.identity, ()), at):
         text = "it was erased by key, and is kept out: tideline erasures FILE"
+        for erasure in erasing.open:
+            ranges = head.of_logs(Places.of(erasure.ranges)).get(position.identity, ())
+            if erasure.status == "begun" and intersect(ranges, at):
+                text = (
+                    f"{erasure.erasure_id} erases it by key, and is not finished: its row may still"
+                    " stand. If that was cut off, tideline erase FILE goes on"
+                )
         return Explanation(*place, offset, "erased", text, topic_id=position.topic_id)
     record = _Record(position, offset, head, open_runs, open_incidents, decoding)
     found = record.explain(closed_runs, closed_incidents, most_runs)
