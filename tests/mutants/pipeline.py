@@ -10,6 +10,7 @@ SPARK_UNREADABLE = "tests/spark/test_unreadable.py"
 STEPS = "tests/unit/test_steps.py"
 TASKS = "tests/dags/test_tasks.py"
 OLDER = "tests/steps/test_older_ledgers.py"
+MARKED = "tests/steps/test_marked_tasks.py"
 MUTANTS = (
     Mutant(
         "a gap that nobody may look into is left to what is known of its log (R7)",
@@ -22,6 +23,18 @@ MUTANTS = (
         "if kept != missing:",
         "if False:",
         "tests/simulation/test_rules_out.py",
+    ),
+    Mutant(
+        "a backfill whose detection was marked by hand is detected for before it is frozen (R11)",
+        'if record.status == "proposed" and record.lane == "backfill":',
+        "if False:",
+        MARKED,
+    ),
+    Mutant(
+        "nobody is asked about a log that a backfill reads: the live lane decides (R9)",
+        'elif record.status == "proposed" and record.lane == "live":',
+        'elif record.status == "proposed":',
+        MARKED,
     ),
     Mutant(
         "an undone run is planned anew (R3)",

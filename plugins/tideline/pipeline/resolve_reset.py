@@ -32,7 +32,7 @@ from tideline.pipeline.decisions import (
     take_over,
     update_table_incidents,
 )
-from tideline.pipeline.freezing import freeze_live
+from tideline.pipeline.freezing import freeze_backfill, freeze_live
 from tideline.pipeline.proposing import findings_of, stable_proposal
 from tideline.pipeline.recovery import close_partially, replan
 from tideline.rules.foreign_changes import OLDER_LEDGER
@@ -46,11 +46,15 @@ _TRIES = 5
 def resolve_reset(run: RunContext) -> bool:
     """Carry out decisions; the run's plan is frozen afterwards.
 
+    A backfill that nothing has detected for, as its task was marked by hand, is detected for here:
+    decisions about logs move the head, and are the live lane's.
+
     Returns:
         Whether this run has resolved anything.
 
     Raises:
         ResetDetected: Nobody has decided yet.
+        WindowUnavailable: Part of what a backfill asks for has expired.
         StreamBusy: The head moved meanwhile.
         ServiceAway: The cluster does not give a stable answer.
     """
@@ -61,6 +65,8 @@ def resolve_reset(run: RunContext) -> bool:
     if record is None or (record.is_to_replan and record.lane == "live"):
         # Another run's plan is closed now, or its proposal has replaced this one's.
         state, record = replan(run, state, record)
+    if record.status == "proposed" and record.lane == "backfill":
+        record = freeze_backfill(run, *stable_proposal(run, state, record))
     granted: dict[Hashable, Decision] = {}
     for _ in range(_TRIES):
         if record.status != "proposed":
@@ -252,7 +258,7 @@ def ask(run: RunContext) -> tuple[Incident, ...]:
     if record.status == "planned" and record.plan is not None:
         state, of_table = update_table_incidents(run, state, record.plan)
         incidents = (*of_table, *state.incidents_of_plan(record.plan.plan_id))
-    elif record.status == "proposed":
+    elif record.status == "proposed" and record.lane == "live":
         state, _, findings = stable_proposal(run, state, record)
         incidents = relevant_incidents(run, state, findings)
     else:
