@@ -44,6 +44,7 @@ def run_by(user, conf=None, clears=0):
     """What a task is told about its run."""
     dag_run = SimpleNamespace(
         conf=conf or {},
+        dag_id="dag",
         run_id="r",
         run_type="manual",
         triggering_user_name=user,

@@ -37,6 +37,12 @@ MUTANTS = (
         MARKED,
     ),
     Mutant(
+        "a cleared run of Airflow's rewinds once",
+        "if asked.asked_in is None:\n        return None",
+        "if True:\n        return None",
+        "tests/steps/test_rewind.py",
+    ),
+    Mutant(
         "an undone run is planned anew (R3)",
         'if record is None or record.status == "proposed" or record.is_to_replan:',
         'if record is None or record.status == "proposed":',

@@ -1,6 +1,7 @@
 """Table and ledger go back together, and forward again (0012)."""
 
 import re
+from contextlib import nullcontext
 
 import pytest
 
@@ -143,6 +144,35 @@ def test_a_rewind_that_dies_is_finished_by_the_same_command(pair, monkeypatch, p
     assert only.finished_at is not None
     assert (len(pair.rows()), pair.is_clean()) == (50, True)
     assert spans(pair.run("again")) == [(1, 0, 50)]
+    assert pair.is_clean()
+
+
+@pytest.mark.parametrize("place", [None, "rewind:begun", "rewind:removed", "rewind:finished"])
+def test_a_cleared_run_of_airflow_s_rewinds_once(pair, monkeypatch, place):
+    """It finishes its rewind; what has landed since that stays, as a clear moves nothing back."""
+
+    class Died(Exception):
+        pass
+
+    def die(reached):
+        if reached == place:
+            raise Died
+
+    asked = {"to_run": "one", "asked_in": "tideline_rewind manual__1"}
+    monkeypatch.setattr(rewinding, "reach", die)
+    with nullcontext() if place is None else pytest.raises(Died):
+        pair.rewind(**asked)
+    monkeypatch.setattr(rewinding, "reach", failpoints.reach)
+    if place in ("rewind:begun", "rewind:removed"):
+        assert pair.rewind(**asked).undone_runs == ("two",)
+    pair.send(10)
+    pair.run("three")
+    rows, head = pair.rows(), pair.head
+    assert pair.rewind(**asked).undone_runs == ("two",)
+    assert (pair.rows(), pair.head) == (rows, head)
+    assert len(pair.ledger().rewinds()) == 1
+    again = {**asked, "asked_in": "tideline_rewind manual__2"}
+    assert pair.rewind(**again).undone_runs == ("three",)
     assert pair.is_clean()
 
 

@@ -147,7 +147,8 @@ class RewindStream(_Operation):
     """Puts table and ledger of a stream back to the state after a run.
 
     The form's `confirm` must repeat the stream's name. Clearing the task finishes an interrupted
-    rewind; where the stream names operators, the same form in a new run does.
+    rewind; where the stream names operators, the same form in a new run does. A run has one rewind:
+    cleared when that is finished, it does nothing.
 
     Args:
         folder: Folder of stream files; None: `streams_folder` says which.
@@ -167,7 +168,13 @@ class RewindStream(_Operation):
             by = require_operator(
                 stream, dag_run, context.get("ti"), from_form=True, decides=form["accept_loss"]
             )
-            asked = RewindRequest(form["to_run"], form["reason"], by or NOBODY, form["accept_loss"])
+            asked = RewindRequest(
+                form["to_run"],
+                form["reason"],
+                by or NOBODY,
+                form["accept_loss"],
+                asked_in=f"{dag_run.dag_id} {dag_run.run_id}",
+            )
             with open_run(stream, "rewind", RunRequest(by=asked.by)) as run:
                 rewind = rewind_stream(run, asked)
         if rewind is None:

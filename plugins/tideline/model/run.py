@@ -172,6 +172,7 @@ class Rewind:
         known_version: Newest table version when it began; None without a table.
         removed_in_version: Table version that removed the rows; None if there were none.
         finished_at: When it ended, UTC-aware; None while it is unfinished.
+        asked_in: Airflow's Dag and run that asked for it; None for a command.
     """
 
     rewind_id: str
@@ -187,6 +188,7 @@ class Rewind:
     known_version: int | None = None
     removed_in_version: int | None = None
     finished_at: datetime | None = None
+    asked_in: str | None = None
 
     @property
     def lost_rows(self) -> int:

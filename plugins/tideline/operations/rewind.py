@@ -23,6 +23,7 @@ from tideline.ledger.state import LedgerState
 from tideline.model.head import KnownCommit
 from tideline.model.offsets import ReadRange
 from tideline.model.plan import ClusterRanges
+from tideline.model.request import utc_text
 from tideline.model.run import Closing, Lost, Rewind
 from tideline.model.wording import first_few, how_many, reason_problem, shown
 from tideline.pipeline.decisions import take_decided_table
@@ -108,12 +109,15 @@ class RewindRequest:
         to_run: The run whose state is wanted.
         reason, by: For the ledger.
         accept_loss: Go on although Kafka can no longer serve what is taken away.
+        asked_in: Airflow's Dag and run that asks; None for a command. It has one rewind: cleared
+            when that is finished, it must not undo what has landed since.
     """
 
     to_run: str
     reason: str
     by: str
     accept_loss: bool = False
+    asked_in: str | None = None
 
 
 def rewind_stream(run: RunContext, asked: RewindRequest) -> Rewind | None:
@@ -146,8 +150,23 @@ def _rewind(run: RunContext, asked: RewindRequest) -> Rewind | None:
             finished = _finish(run, state.control.rewind)
             if finished.to_run == asked.to_run:
                 return finished
+        if (known := _finished_before(run, asked)) is not None:
+            log.warning(
+                "%s was finished at %s, for this very run, which was cleared: nothing is done. To"
+                " rewind once more, trigger a new run",
+                known.rewind_id,
+                utc_text(known.finished_at or known.begun_at),
+            )
+            return known
         begun = _begin(run, asked)
         return None if begun is None else _finish(run, begun)
+
+
+def _finished_before(run: RunContext, asked: RewindRequest) -> Rewind | None:
+    """The rewind that the same run of Airflow's has asked for before; none is under way."""
+    if asked.asked_in is None:
+        return None
+    return next((r for r in run.ledger.rewinds() if r.asked_in == asked.asked_in), None)
 
 
 def _remove_typed(run: RunContext, rewind: Rewind) -> None:
@@ -195,6 +214,7 @@ def _begin(run: RunContext, asked: RewindRequest) -> Rewind | None:
         head_key=str(target.first.head_key),
         undone_runs=tuple(dict.fromkeys(r.run_id for r in undone)),
         removes=tuple(planned for group in ranges.values() for planned in group),
+        asked_in=asked.asked_in,
     )
     if not undone and not ranges:
         same = state.head.digest == rewound_head(state.head, then, rewind, None).digest
