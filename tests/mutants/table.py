@@ -34,8 +34,8 @@ MUTANTS = (
     ),
     Mutant(
         "a table's partitions are told in its own order",
-        'partition = {name: action["partitionValues"].get(name) for name in partition_columns}',
-        'partition = dict(action["partitionValues"])',
+        "partition = {name: given.get(name) for name in partition_columns}",
+        "partition = given",
         OPENED,
     ),
     Mutant(
@@ -76,7 +76,7 @@ MUTANTS = (
     ),
     Mutant(
         "another type's statistics prove nothing",
-        "return value if isinstance(value, int) else None",
+        "return value if isinstance(value, int) and not isinstance(value, bool) else None",
         "return value",
         "tests/integration/test_planted_damage.py",
     ),

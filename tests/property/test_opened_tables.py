@@ -2,9 +2,11 @@
 
 import json
 import random
+from dataclasses import replace
 
 import pytest
 from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
+from deltalake.exceptions import DeltaError
 from deltalake.schema import PrimitiveType
 from deltalake.transaction import AddAction, RemoveAction
 
@@ -80,6 +82,16 @@ class World:
             ),
         )
 
+    def describe(self):
+        """As a program does that counts statistics again: files that are there, added once more."""
+        table, rng = DeltaTable(self.uri), self.rng
+        again = rng.sample(sorted(self.files), min(len(self.files), rng.randrange(3)))
+        given = [(path, self.files[path], self.add()) for path in again]
+        for path, partition, made in given:
+            del self.files[made.path]
+            actions = [AddAction(path, made.size, partition, 5, False, made.stats)]
+            table.create_write_transaction(actions, "append", table.schema(), partition_by=self.by)
+
     def checkpoint(self):
         if self.rng.random() < 0.5:
             DeltaTable(self.uri).create_checkpoint()
@@ -98,7 +110,7 @@ def test_both_say_the_same(tmp_path, seed):
     world = World(tmp_path / "t", random.Random(seed))
     kept = NewestTable(world.uri, {})
     for _ in range(25):
-        world.rng.choice([world.commit] * 5 + [world.checkpoint])()
+        world.rng.choice([world.commit] * 5 + [world.describe, world.checkpoint])()
         if world.rng.random() < 0.3:
             continue
         ours, theirs = kept.newest(), DeltaTable(world.uri)
@@ -114,3 +126,39 @@ def test_both_say_the_same(tmp_path, seed):
             assert ours.transaction_version(app) == theirs.transaction_version(app)
         said = [(c["version"], c.get("userMetadata")) for c in kept.history(ours, 4)]
         assert said == [(c["version"], c.get("userMetadata")) for c in theirs.history(4)]
+
+
+VALUES = {
+    "empty texts": ({"topic_id": "", "partition": ""}, None),
+    "nulls": ({"topic_id": None, "partition": None}, None),
+    "none": ({}, None),
+    "a sign": ({"topic_id": "a=b/c ü", "partition": "+1"}, None),
+    "no number": ({"topic_id": "t", "partition": "1_0"}, None),
+    "a number of rows that is none": ({}, {"numRecords": True}),
+    "an offset that is none": (
+        {},
+        {"minValues": {"offset": True}, "maxValues": {"offset": True}, "nullCount": {"offset": 0}},
+    ),
+    "statistics that are no text": ({}, 5),
+}
+
+
+@pytest.mark.parametrize("what", VALUES)
+def test_odd_values_of_others_are_read_as_delta_rs_reads_them(tmp_path, what):
+    """Or delta-rs refuses them, and they prove nothing here."""
+    uri, (values, said) = str(tmp_path), VALUES[what]
+    DeltaTable.create(uri, SCHEMA, partition_by=["topic_id", "partition"])
+    action = {"path": "f", "partitionValues": values, "size": 1, "modificationTime": 5}
+    action |= {"dataChange": True, "stats": json.dumps(said) if isinstance(said, dict) else said}
+    path = tmp_path / "_delta_log" / f"{1:020d}.json"
+    path.write_text(json.dumps({"add": action}))
+    (ours,) = active_files(NewestTable(uri, {}).newest())
+    if what == "no number":
+        with pytest.raises(DeltaError, match="Failed to parse value '1_0'"):
+            [*described_files(DeltaTable(uri))]
+        assert ours.constants == {"topic_id": "t"}
+        return
+    (theirs,) = described_files(DeltaTable(uri))
+    spelled = {"topic_id": "a=b/c ü", "partition": "+1"} if what == "a sign" else theirs.partition
+    assert replace(ours, partition=None) == replace(theirs, partition=None)
+    assert ours.partition == spelled

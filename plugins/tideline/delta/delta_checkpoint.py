@@ -246,7 +246,7 @@ def stats_of(text: str | None) -> dict[str, Any]:
     """A file's statistics with all their parts; what is not Delta's form says nothing."""
     try:
         found = json.loads(text or "{}")
-    except (ValueError, RecursionError):
+    except (ValueError, TypeError, RecursionError):
         found = {}
     known = found if isinstance(found, dict) else {}
     parts = {name: known.get(name) for name in ("minValues", "maxValues", "nullCount")}

@@ -13,8 +13,11 @@ from typing import NamedTuple
 
 from deltalake import DeltaTable, Schema
 
-from tideline.delta.delta_checkpoint import LogState
+from tideline.delta.delta_checkpoint import Action, LogState
 from tideline.table.statistics import DataFile, described_files, logged_file
+
+Described = Mapping[str, tuple[Action, DataFile]]
+"""Files with the log's action that describes them, by their path in the log."""
 
 
 class _Metadata(NamedTuple):
@@ -36,12 +39,12 @@ class LoggedTable:
     Args:
         table_uri: Its address.
         state: What the log says.
-        known: Files that were described for an earlier version, by their path in the log.
+        known: Files that were described for an earlier version.
     """
 
     table_uri: str
     state: LogState
-    known: Mapping[str, DataFile] = field(default_factory=dict, repr=False)
+    known: Described = field(default_factory=dict, repr=False)
 
     def version(self) -> int:
         """Of its newest commit."""
@@ -69,21 +72,27 @@ class LoggedTable:
         return None if found is None else int(found["version"])
 
     @property
-    def described(self) -> Mapping[str, DataFile]:
+    def described(self) -> Described:
         """The files that were described so far."""
-        found: Mapping[str, DataFile] = self.__dict__.get("files", self.known)
+        found: Described = self.__dict__.get("files", self.known)
         return found
 
     @cached_property
-    def files(self) -> dict[str, DataFile]:
-        """Its data files by their path in the log, in the log's order."""
+    def files(self) -> Described:
+        """Its data files, in the log's order.
+
+        A commit may add a file that is there once more, with other statistics.
+        """
         split_by = self.metadata().partition_columns
         columns = json.loads(self.state.others["metaData"]["schemaString"])["fields"]
         types = {column["name"]: column["type"] for column in columns}
-        return {
-            path: self.known.get(path) or logged_file(action, types, split_by)
-            for path, action in self.state.adds.items()
-        }
+        found = dict[str, tuple[Action, DataFile]]()
+        for path, action in self.state.adds.items():
+            known = self.known.get(path)
+            if known is None or known[0] is not action:
+                known = (action, logged_file(action, types, split_by))
+            found[path] = known
+        return found
 
 
 Opened = LoggedTable | DeltaTable
@@ -93,6 +102,6 @@ Opened = LoggedTable | DeltaTable
 def active_files(table: Opened) -> Iterator[DataFile]:
     """The data files of a table at its version, in the log's order."""
     if isinstance(table, LoggedTable):
-        yield from table.files.values()
+        yield from (file for _, file in table.files.values())
     else:
         yield from described_files(table)

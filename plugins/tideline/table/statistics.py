@@ -7,6 +7,7 @@ are half-open from here on (ADR 1).
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,6 +25,7 @@ from tideline.model.places import Places
 from tideline.table.arrays import IDENTITY, identity_of
 from tideline.table.schema import ATTEMPTS
 
+_INTEGER = re.compile(r"[+-]?[0-9]+")
 _CUT = 32
 """Characters of a text that bounds have at least, whoever has written them."""
 
@@ -103,12 +105,15 @@ def logged_file(
     }
     for name, prefix in (("minValues", "min"), ("maxValues", "max"), ("nullCount", "null_count")):
         flat |= {f"{prefix}.{column}": value for column, value in stats[name].items()}
-    for column, text in action["partitionValues"].items():
+    # An empty text is null (Delta protocol, "Partition Value Serialization").
+    given = {name: text or None for name, text in action["partitionValues"].items()}
+    partition = {name: given.get(name) for name in partition_columns}
+    for column, text in partition.items():
         is_number = text is not None and types.get(column) in ("integer", "long")
-        flat[f"partition.{column}"] = int(text) if is_number else text
+        is_number = is_number and _INTEGER.fullmatch(str(text)) is not None
+        flat[f"partition.{column}"] = int(str(text)) if is_number else text
     is_time = types.get("timestamp") == "timestamp"
     latest = _time(flat.get("max.timestamp")) if is_time else None
-    partition = {name: action["partitionValues"].get(name) for name in partition_columns}
     return _described(flat, latest, partition)
 
 
@@ -118,7 +123,7 @@ def _described(
     """A data file by an `add` with flat names, as delta-rs gives them."""
     return DataFile(
         path=action["path"],
-        rows=action.get("num_records"),
+        rows=_integer(action.get("num_records")),
         constants=dict(_constants(action)),
         low=_number(action, "min.offset"),
         high=_number(action, "max.offset"),
@@ -169,8 +174,12 @@ def _bound(action: Mapping[str, Any], name: str) -> Any:
 
 
 def _number(action: Mapping[str, Any], name: str) -> int | None:
-    value = _bound(action, name)
-    return value if isinstance(value, int) else None
+    return _integer(_bound(action, name))
+
+
+def _integer(value: Any) -> int | None:
+    """A number of statistics; what is none proves nothing."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _instant(since_1970: int | None) -> datetime | None:
