@@ -201,6 +201,21 @@ def test_a_damaged_log_is_told_by_name(tmp_path, what):
     assert Ledger(DeltaLedgerStore(uri), "s").read().control.token == 3
 
 
+def test_an_empty_commit_is_told_by_name_where_delta_rs_reads_the_log(tmp_path):
+    """It takes it for a version in which nothing happened: the documents of before would count."""
+    uri = str(tmp_path / "ledger")
+    ledger = Ledger(DeltaLedgerStore(uri, {ROLE: "any"}), "s")
+    for _ in range(3):
+        ledger.update(lambda s: s.with_next_token())
+    path = Path(uri, "_delta_log", f"{DeltaTable(uri).version():020d}.json")
+    whole = path.read_bytes()
+    path.write_bytes(b"")
+    with pytest.raises(UnreadableDocument, match=r"its log .* cannot be read: .* it is empty"):
+        Ledger(DeltaLedgerStore(uri, {ROLE: "any"}), "s").read()
+    path.write_bytes(whole)
+    assert Ledger(DeltaLedgerStore(uri, {ROLE: "any"}), "s").read().control.token == 3
+
+
 def test_a_damaged_checkpoint_of_a_ledger_is_told_by_name(tmp_path):
     uri = str(tmp_path / "ledger")
     Ledger(DeltaLedgerStore(uri), "s").update(lambda s: s.with_next_token())

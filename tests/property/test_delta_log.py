@@ -20,7 +20,12 @@ from obstore.exceptions import AlreadyExistsError
 
 from tests.property.log_writer import theirs
 from tideline.delta import delta_log
-from tideline.delta.delta_checkpoint import DamagedLog, FilesElsewhere, NotUnderstood
+from tideline.delta.delta_checkpoint import (
+    DamagedLog,
+    DisputedLog,
+    FilesElsewhere,
+    NotUnderstood,
+)
 from tideline.delta.delta_io import read_commit
 from tideline.delta.delta_log import CommitTaken, DeltaLog
 
@@ -309,6 +314,25 @@ def test_a_file_goes_by_the_path_by_which_the_log_knows_it(tmp_path, whose):
     assert log.log.newest().adds == {}
 
 
+CHARACTERS = [chr(n) for n in range(32, 127) if chr(n) not in "/."] + ["ü", "\u0308", "😀"]
+
+
+def test_delta_rs_takes_out_every_file_that_we_have_added(tmp_path):
+    """It names a file by the path that it would have written: of another, rows would stay."""
+    log = Log(tmp_path / "t", random.Random(1))
+    names = [f"x/{n}{character}.parquet" for n, character in enumerate(CHARACTERS)]
+    (tmp_path / "t" / "x").mkdir()
+    for name in names:
+        pq.write_table(pa.table({"key": ["k"]}), tmp_path / "t" / name)
+    sizes = {name: (tmp_path / "t" / name).stat().st_size for name in names}
+    actions = [AddAction(name, sizes[name], {"slot": "s"}, 5, True, None) for name in names]
+    log.log.commit(log.log.newest(), actions, {"txn": {"appId": "x", "version": 1}})
+    assert len(DeltaTable(log.folder).to_pyarrow_table()) == len(names)
+    DeltaTable(log.folder).delete()
+    assert [*log.log.newest().adds] == []
+    assert DeltaTable(log.folder).file_uris() == []
+
+
 @pytest.mark.parametrize(
     ("text", "days", "is_kept"),
     [
@@ -392,8 +416,66 @@ def test_an_interval_of_checkpoints_that_is_no_number_is_the_default(tmp_path, t
     assert (state.interval, state.is_due) == (100, False)
 
 
+SINGLE, PART = "checkpoint.parquet", "checkpoint.0000000001.0000000001.parquet"
+V2 = "checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.parquet"
+
+
+@pytest.mark.parametrize("name", [SINGLE, PART, V2])
+@pytest.mark.parametrize("commits", [0, 3])
+def test_a_checkpoint_that_is_newer_than_each_commit_is_not_passed_over(tmp_path, name, commits):
+    """The last commit and the hint were lost: an older version would count for the newest."""
+    log = Log(tmp_path / "t", random.Random(1))
+    for _ in range(3):
+        log.ours()
+    log.our_checkpoint()
+    logs = Path(log.folder, "_delta_log")
+    (logs / "_last_checkpoint").unlink()
+    (logs / f"{3:020d}.{SINGLE}").rename(logs / f"{3:020d}.{name}")
+    for version in range(commits, 4):
+        (logs / f"{version:020d}.json").unlink()
+    with pytest.raises(NotUnderstood, match=f"newer than the last commit, version {commits - 1}"):
+        log.log.newest()
+
+
+@pytest.mark.parametrize("name", [f"{v:020d}.{end}" for v in (2, 3, 4) for end in ("json", SINGLE)])
+def test_what_lies_in_a_folder_of_the_log_is_none_of_it(tmp_path, name):
+    """A copy of some of its files, for one; and a folder that a catalog keeps there."""
+    log = Log(tmp_path / "t", random.Random(1))
+    for _ in range(3):
+        log.ours()
+    before = log.log.newest()
+    other = Path(log.folder, "_delta_log", "copy", name)
+    other.parent.mkdir()
+    other.write_text("any")
+    for known in (None, before):
+        assert log.log.newest(known) == before
+
+
+@pytest.mark.parametrize("version", [10**10, 10**20 - 1])
+def test_a_version_far_away_is_a_hole_and_costs_no_memory(tmp_path, version):
+    log = Log(tmp_path / "t", random.Random(1))
+    log.ours()
+    Path(log.folder, "_delta_log", f"{version:020d}.json").write_text("any")
+    for known in (None, log.known):
+        with pytest.raises(NotUnderstood, match="a hole behind version"):
+            log.log.newest(known)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_commit_that_adds_and_removes_a_file_is_damaged(tmp_path, order):
+    """For delta-rs the first of the two counts, for Spark the last: nobody knows what was meant."""
+    log = Log(tmp_path / "t", random.Random(1))
+    add = {"path": "f", "partitionValues": {"slot": "s"}, "size": 1}
+    lines = [{"add": add}, {"remove": {"path": "f", "deletionTimestamp": 1}}][::order]
+    path = Path(log.folder, "_delta_log", f"{1:020d}.json")
+    path.write_text("\n".join(map(json.dumps, lines)))
+    with pytest.raises(DisputedLog, match="version 1 is damaged: it adds and removes f"):
+        log.log.newest()
+
+
 DAMAGED = {
     "nothing": b"",
+    "a mark of byte order": b'\xef\xbb\xbf{"commitInfo": {}}',
     "blanks": b"\n \n",
     "NULs": bytes(100),
     "half a commit": b'{"commitInfo": {}}\n{"add": {"path": "f", "parti',
@@ -408,6 +490,10 @@ DAMAGED = {
 }
 
 
+ODD_IN_A_LINE = ("two actions in a line", "an action that is a text", "no path")
+"""What a commit says of itself can be read all the same."""
+
+
 @pytest.mark.parametrize("what", DAMAGED)
 def test_a_damaged_commit_is_told_with_its_version(tmp_path, what):
     """An empty one, too, which a power cut leaves: it is no version without actions."""
@@ -417,6 +503,10 @@ def test_a_damaged_commit_is_told_with_its_version(tmp_path, what):
     for known in (None, log.known):
         with pytest.raises(DamagedLog, match="version 2 is damaged"):
             log.log.newest(known)
+    if what not in ODD_IN_A_LINE:
+        for read in (log.log.actions, lambda version: read_commit(log.folder, version, {})):
+            with pytest.raises(DamagedLog, match="version 2 is damaged"):
+                read(2)
 
 
 @pytest.mark.parametrize("cut", [0, 10, 100, -10])

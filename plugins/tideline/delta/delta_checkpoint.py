@@ -143,6 +143,10 @@ class DamagedLog(NotUnderstood):
     """The log is not as any writer leaves it."""
 
 
+class DisputedLog(DamagedLog):
+    """Damaged so that readers go on, and not each of them with the rows that were committed."""
+
+
 class FilesElsewhere(NotUnderstood):
     """Files of another table are part of this one, at their absolute paths."""
 

@@ -11,7 +11,6 @@ Two rules that every function here keeps:
 from __future__ import annotations
 
 import io
-import json
 import shutil
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,6 +27,7 @@ from deltalake.fs import DeltaStorageHandler
 from deltalake.fs._base_handler import BaseDeltaStorageHandler
 from pyarrow.fs import FileInfo, FileSelector, FileSystem, PyFileSystem
 
+from tideline.delta.delta_log import lines_of
 from tideline.store.table_files import handler_of
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -273,14 +273,17 @@ def checkpoint_interval(uri: str) -> dict[str, str | None]:
 
 def read_commit(
     uri: str, version: int, options: Mapping[str, str]
-) -> tuple[dict[str, Any], ...] | None:
-    """The actions of a commit, in the log's order; None if log cleanup has removed its file."""
+) -> tuple[Mapping[str, Any], ...] | None:
+    """The actions of a commit, in the log's order; None if log cleanup has removed its file.
+
+    One that is not as any writer leaves it is a `DamagedLog`.
+    """
     try:
         with _store(uri, options).open_input_file(f"_delta_log/{version:020d}.json") as file:
-            text = file.read().decode()
+            body = file.read()
     except FileNotFoundError:
         return None
-    return tuple(json.loads(line) for line in text.split("\n") if line.strip())
+    return lines_of(version, body)
 
 
 def discard_folder(uri: str, options: Mapping[str, str], folder: str) -> None:

@@ -33,6 +33,7 @@ from obstore.store import LocalStore
 from tideline.delta.delta_checkpoint import (
     Action,
     DamagedLog,
+    DisputedLog,
     LogState,
     NotUnderstood,
     read_checkpoint,
@@ -64,7 +65,14 @@ _LARGEST = 8 * 1024 * 1024
 _MOST_REMOVES = 1000
 """Files that were taken out since a checkpoint: who knows so many begins at a newer one."""
 _OF_A_VERSION = re.compile(r".*/\.?(\d{20})\..*")
-_NAMES = re.compile(r".*/(\d{20})\.(json|checkpoint\.parquet)")
+_NAMES = re.compile(
+    r"(\d{20})\.(?:(json)|(checkpoint\.parquet)"
+    r"|checkpoint\.(?:\d{10}\.\d{10}\.parquet|[0-9a-fA-F-]{36}\.(?:json|parquet)))"
+)
+"""A commit, a checkpoint of one file, and those in several files, in the log's own folder."""
+_AS_DELTA_RS = "/=-_.~!$&'()+,:;@"
+"""Characters of a path that delta-rs does not escape: it takes out a file by the path that it would
+have written itself."""
 
 
 class CommitTaken(Exception):
@@ -111,9 +119,12 @@ class DeltaLog:
         return self._opened(read)
 
     def actions(self, version: int) -> tuple[Action, ...] | None:
-        """The lines of a commit; None where it is not there, or not any more."""
+        """The lines of a commit; None where it is not there, or not any more.
+
+        One that is not as any writer leaves it is a `DamagedLog`.
+        """
         found = self._read(self._path(version))
-        return None if found is None else _lines(found[0])
+        return None if found is None else lines_of(version, found[0])
 
     def commit(
         self,
@@ -246,32 +257,38 @@ class DeltaLog:
             time.sleep(_PAUSE_SECONDS)
         return found
 
-    def _listed(self, after: int) -> tuple[dict[int, str | None], set[int]]:
-        """Tags of the commits behind a version, and which of them have a checkpoint."""
+    def _listed(self, after: int) -> tuple[dict[int, str | None], dict[int, bool]]:
+        """Tags of the commits behind a version, and which have a checkpoint: one that is read here.
+
+        What lies in a folder of the log's folder is none of both.
+        """
         offset = self._path(after) if after >= 0 else None
-        commits, checkpoints = dict[int, str | None](), set[int]()
-        for page in obstore.list(self._objects(), f"{self._prefix}{_LOG}", offset=offset):
+        commits, checkpoints = dict[int, str | None](), dict[int, bool]()
+        folder = f"{self._prefix}{_LOG}"
+        for page in obstore.list(self._objects(), folder, offset=offset):
             for entry in page:
-                if (found := _NAMES.fullmatch(f"/{entry['path']}")) is None:
+                found = _NAMES.fullmatch(entry["path"].removeprefix(f"{folder}/"))
+                if found is None:
                     continue
                 version = int(found[1])
-                if found[2] == "json":
+                if found[2]:
                     commits[version] = _tag(entry)
                 else:
-                    checkpoints.add(version)
+                    checkpoints[version] = checkpoints.get(version, False) or bool(found[3])
         return commits, checkpoints
 
     def _opened(self, read: dict[int, tuple[Action, ...]] | None) -> LogState | None:
         found = self._read(self._prefix + _LAST)
         last = -1 if found is None else self._last(found[0])
         commits, checkpoints = self._listed(last - 1)
-        if last >= 0 and last not in checkpoints:
+        if last >= 0 and not checkpoints.get(last):
             commits, checkpoints = self._listed(-1)
+        newest = max(commits, default=-1)
+        if max(checkpoints, default=-1) > newest:  # to whom it counts, the table is newer
+            raise NotUnderstood(f"a checkpoint is newer than the last commit, version {newest}")
         if not commits:
-            if checkpoints:
-                raise NotUnderstood("the log has no commit")
             return None
-        start = max((v for v in checkpoints if v <= max(commits)), default=-1)
+        start = max((v for v, is_read in checkpoints.items() if is_read), default=-1)
         state = LogState(start, None, {})
         if start >= 0:
             path = f"{self._prefix}{_LOG}/{start:020d}.checkpoint.parquet"
@@ -305,15 +322,15 @@ class DeltaLog:
         read: dict[int, tuple[Action, ...]] | None,
     ) -> LogState:
         newer = sorted(version for version in commits if version > state.version)
-        if newer and newer != [*range(state.version + 1, newer[-1] + 1)]:
+        if newer and newer[-1] - state.version != len(newer):
             raise NotUnderstood(f"the log has a hole behind version {state.version}")
         for version in newer:
             found = self._read(self._path(version))
             if found is None:
                 raise NotUnderstood(f"version {version} has gone while the log was read")
+            lines = lines_of(version, found[0])
             try:
-                if not (lines := _lines(found[0])):
-                    raise ValueError("it is empty")
+                _refuse_both(version, lines)
                 state = _applied(state, version, commits[version], lines)
             except _NOT_AS_WRITTEN as error:
                 raise _damaged(version, error) from error
@@ -326,9 +343,38 @@ def _damaged(version: int, error: Exception) -> DamagedLog:
     return DamagedLog(f"version {version} is damaged: {type(error).__name__}: {error}")
 
 
-def _lines(body: bytes) -> tuple[Action, ...]:
-    """The lines of a commit, which end with a line feed: texts may have other breaks in them."""
-    return tuple(json.loads(line) for line in body.split(b"\n") if line.strip())
+def lines_of(version: int, body: bytes) -> tuple[Action, ...]:
+    """The lines of a commit, which end with a line feed: texts may have other breaks in them.
+
+    Raises:
+        DamagedLog: They are no actions, or there is none.
+    """
+    try:
+        lines = tuple(json.loads(line) for line in body.decode().split("\n") if line.strip())
+    except _NOT_AS_WRITTEN as error:
+        raise _damaged(version, error) from error
+    if not lines:  # as a power cut leaves it: for other readers a version in which nothing happened
+        raise DisputedLog(f"version {version} is damaged: it is empty")
+    if not all(isinstance(line, dict) for line in lines):
+        raise DamagedLog(f"version {version} is damaged: a line of it is no action")
+    return lines
+
+
+def _refuse_both(version: int, lines: Sequence[Action]) -> None:
+    """A file that one commit adds and takes out: for delta-rs the first counts, for Spark the last.
+
+    Nobody may write that (Delta's protocol, "Add File and Remove File"), but with deletion vectors.
+    """
+    added, gone = (
+        {
+            line[kind]["path"]
+            for line in lines
+            if kind in line and line[kind].get("deletionVector") is None
+        }
+        for kind in ("add", "remove")
+    )
+    if both := sorted(added & gone):
+        raise DisputedLog(f"version {version} is damaged: it adds and removes {both[0]}")
 
 
 def _tag(entry: Mapping[str, Any]) -> str:
@@ -371,7 +417,7 @@ def _lines_of(actions: Iterable[AddAction | RemoveAction], state: LogState) -> I
     for path in state.adds:
         known[unquote(path)].append(path)
     for action in actions:
-        encoded = quote(action.path, safe="/=-_.~")
+        encoded = quote(action.path, safe=_AS_DELTA_RS)
         if isinstance(action, AddAction):
             yield {
                 "add": {

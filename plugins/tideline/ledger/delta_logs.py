@@ -16,7 +16,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import RLock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from deltalake import CommitProperties, DeltaTable, Transaction
@@ -186,6 +186,8 @@ class LedgerLogs:
                     table, view = (table if self._stands(view) else None), None
             if table is None:
                 table = DeltaTable(self._uri, storage_options=self._options)
+            if view is None:
+                self._actions(table.version())  # of an empty one delta-rs says nothing
         except delta_errors.TableNotFoundError:
             refuse_web_pages(self._uri, self._options)
             return None
@@ -199,7 +201,7 @@ class LedgerLogs:
 
         If a backup was put back, the log may have come to that version again, with other files.
         """
-        actions = read_commit(self._uri, view.version, self._options)
+        actions = self._actions(view.version)
         added = (unquote(a["add"]["path"]) for a in actions or () if "add" in a)
         return actions is not None and {*added} <= {unquote(file.path) for file in view.files}
 
@@ -246,11 +248,17 @@ class LedgerLogs:
 
     def _is_committed(self, commit_id: str, after_version: int) -> bool:
         version = after_version + 1
-        while (actions := read_commit(self._uri, version, self._options)) is not None:
+        while (actions := self._actions(version)) is not None:
             if any(a.get("commitInfo", {}).get(COMMIT_ID) == commit_id for a in actions):
                 return True
             version += 1
         return False
+
+    def _actions(self, version: int) -> tuple[Mapping[str, Any], ...] | None:
+        try:
+            return read_commit(self._uri, version, self._options)
+        except DamagedLog as why:
+            raise self._damaged(why) from why
 
     def clean(self) -> None:
         """Delete files that were taken out a day ago, and what the log need not keep any more.

@@ -15,7 +15,13 @@ from deltalake import exceptions as delta_errors
 from deltalake.transaction import AddAction, RemoveAction
 from obstore.exceptions import BaseError
 
-from tideline.delta.delta_checkpoint import FilesElsewhere, LogState, NotUnderstood
+from tideline.delta.delta_checkpoint import (
+    DamagedLog,
+    DisputedLog,
+    FilesElsewhere,
+    LogState,
+    NotUnderstood,
+)
 from tideline.delta.delta_io import read_commit
 from tideline.delta.delta_log import FRESH_SECONDS, STORE_ERRORS, CommitTaken, DeltaLog
 from tideline.delta.delta_properties import LOG, is_known_to_delta_rs
@@ -47,7 +53,7 @@ class NewestTable:
         self._state: LogState | None = None
         self._table: Opened | None = None
         self._looked_at = 0.0  # by the monotonic clock
-        self._newest_commit: tuple[dict[str, Any], ...] | None = None  # of delta-rs' object
+        self._newest_commit: tuple[Mapping[str, Any], ...] | None = None  # of delta-rs' object
         self._commits: dict[int, tuple[Mapping[str, Any], ...]] = {}  # they never change
 
     def newest(self) -> Opened | None:
@@ -65,7 +71,10 @@ class NewestTable:
             try:
                 self._table = self._read(self._log, table)
             except FilesElsewhere as why:
-                raise delta_errors.DeltaError(f"Kernel error: {why}") from why  # by its name
+                raise delta_errors.DeltaError(_by_its_name(why)) from why
+            except DisputedLog as why:
+                self._moved_on(None)  # a disk that fails may give nothing: delta-rs says so
+                raise delta_errors.DeltaError(_by_its_name(why)) from why
             except NotUnderstood as why:
                 log.info("table %s: delta-rs reads its log: %s", self._uri, why)
                 self._log, table = None, None
@@ -139,14 +148,18 @@ class NewestTable:
             version: Not above that of the table that `newest` gave last.
 
         Raises:
+            DeltaError: The commit is damaged.
             OSError: The store cannot be reached.
         """
         if self._log is None:
-            return read_commit(self._uri, version, self._options)
+            return self._as_logged(version)
         if (known := self._commits.get(version)) is not None:
             return known
         with _as_os_errors():
-            found = self._log.actions(version)
+            try:
+                found = self._log.actions(version)
+            except DamagedLog as why:
+                raise delta_errors.DeltaError(_by_its_name(why)) from why
         if found is not None:
             self._commits[version] = found
         return found
@@ -154,13 +167,12 @@ class NewestTable:
     def history(self, table: Opened, count: int | None = None) -> Iterator[Mapping[str, Any]]:
         """What commits say about themselves, with their versions, the newest first.
 
+        delta-rs' own list counts its versions without commits that say nothing of themselves.
+
         Args:
             table: What `newest` gave last.
             count: How many; None for all that the log still has.
         """
-        if isinstance(table, DeltaTable):
-            yield from table.history(count)
-            return
         last = -1 if count is None else max(table.version() - count, -1)
         for version in range(table.version(), last, -1):
             if (actions := self.actions(version)) is None:
@@ -258,9 +270,21 @@ class NewestTable:
             refuse_web_pages(self._uri, self._options)
             return None
 
-    def _identity(self, table: DeltaTable) -> tuple[dict[str, Any], ...] | None:
+    def _identity(self, table: DeltaTable) -> tuple[Mapping[str, Any], ...] | None:
         """What tells the newest commit from another one at its place."""
-        return read_commit(self._uri, table.version(), self._options)
+        return self._as_logged(table.version())
+
+    def _as_logged(self, version: int) -> tuple[Mapping[str, Any], ...] | None:
+        """A commit by way of delta-rs' store."""
+        try:
+            return read_commit(self._uri, version, self._options)
+        except DamagedLog as why:
+            raise delta_errors.DeltaError(_by_its_name(why)) from why
+
+
+def _by_its_name(why: NotUnderstood) -> str:
+    """As delta-rs says what it finds in a table's log."""
+    return f"Kernel error: {why}"
 
 
 @contextmanager
