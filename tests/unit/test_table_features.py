@@ -214,6 +214,7 @@ NEWER = {"minReaderVersion": 9, "minWriterVersion": 9}
         ({"fields": []}, "empty schema", "an empty schema: somebody has made the table without"),
         ({"fields": [column(kind="weird")]}, "table type: 'weird'", "table type: 'weird'"),
         ({"later": "{garbage"}, "Json error", "Json error"),
+        ({"later": "\n"}, "version 1 is damaged: it is empty", "it is empty"),
     ],
 )
 def test_a_table_that_cannot_be_read_as_it_stands_is_refused_by_name(tmp_path, made, said, named):
@@ -227,6 +228,14 @@ def test_a_table_that_cannot_be_read_as_it_stands_is_refused_by_name(tmp_path, m
     assert (refused.value.exit_code, refused.value.table) == (3, str(folder))
     assert "\n" not in refused.value.why
     assert "unknown>" not in refused.value.why  # delta-rs adds where in itself it was
+
+
+def test_a_log_that_is_damaged_goes_on_once_its_file_is_put_right(tmp_path):
+    folder = foreign(tmp_path / "t", later="\n")
+    (finding,) = findings(folder)
+    assert "put that version's file in _delta_log back from a copy" in finding.next_step
+    (folder / "_delta_log" / f"{1:020d}.json").unlink()
+    assert not [f for f in findings(folder) if "damaged" in f.actual]
 
 
 def test_a_listing_that_has_missed_a_file_is_done_again(folder, monkeypatch):

@@ -101,6 +101,9 @@ _FEATURES = {
 ELSEWHERE = "a file lies outside of the table"
 """How our own client of the log says so."""
 
+DAMAGED = "is damaged"
+"""How our own client of the log says what no writer leaves."""
+
 _UNREADABLE = {
     "catalog-managed table": TableRefusal(
         "catalogManaged",
@@ -146,6 +149,11 @@ def table_refusals(table: TableObservation) -> Iterator[TableRefusal]:
     if table.unreadable is not None:
         known = (refusal for part, refusal in _UNREADABLE.items() if part in table.unreadable)
         remedy = "drop the feature that is named, restore the table, or give the stream a new one"
+        if DAMAGED in table.unreadable:
+            remedy = (
+                "put that version's file in _delta_log back from a copy; or, if it is the newest,"
+                " move it away, and the next run compares the table with the ledger"
+            )
         yield next(known, TableRefusal("a log that delta-rs cannot read", table.unreadable, remedy))
     for name in sorted(table.features, key=lambda n: n == "domainMetadata"):  # others need it
         if name not in _WITHOUT_EFFECT:
