@@ -14,6 +14,7 @@ from tests.worlds.contract_objects import DONE, OPEN
 from tideline.airflow import telemetry as published
 from tideline.errors import ResetDetected, ServiceAway
 from tideline.model import metrics
+from tideline.model.catalog import NamedTable
 from tideline.model.decoding import Decoding
 from tideline.model.erasures import Erasing
 from tideline.model.head import Headroom
@@ -22,6 +23,7 @@ from tideline.model.places import Places
 from tideline.model.run import TableCommit
 from tideline.model.verdicts import DECODING, FOLDING, HALTING
 
+STREAM = SimpleNamespace(stream="orders", decode="a section", catalog="a section")
 BEHIND = replace(plan(planned(0, 100)), offset_lag=900)
 
 
@@ -56,7 +58,7 @@ def test_an_age_and_a_headroom_are_those_of_the_oldest_unread_record(gauges, mon
         Headroom("orders", 2, 7, None, None),
     ]
     frozen = replace(DONE, status="planned", plan=BEHIND)
-    published.publish_detected("orders", state_with(headroom=headroom), frozen)
+    published.publish_detected(STREAM, state_with(headroom=headroom), frozen)
     assert gauges[metrics.LAG_SECONDS.name, "orders"] == 7200
     assert gauges[metrics.HEADROOM_SECONDS.name, "orders"] == 3 * 3600
     assert (metrics.SUCCEEDED_AT.name, "orders") not in gauges
@@ -69,20 +71,36 @@ def test_what_is_landed_and_not_decoded_is_told_from_the_first_offset(gauges):
     state = state_with(decoding=decoding)
     state.head = replace(state.head, coverage=coverage)
     idle = replace(DONE, status="nothing_to_do", plan=None, proposal=None)
-    published.publish_detected("orders", state_with(), idle)
+    published.publish_detected(STREAM, state_with(), idle)
     assert (metrics.UNDECODED.name, "orders") not in gauges
-    published.publish_detected("orders", state, idle)
+    published.publish_detected(STREAM, state, idle)
     assert gauges[metrics.UNDECODED.name, "orders"] == 30
     state.decoding = replace(decoding, coverage=coverage)
-    published.publish_detected("orders", state, idle)
+    published.publish_detected(STREAM, state, idle)
     assert gauges[metrics.UNDECODED.name, "orders"] == 0
+
+
+def test_alerts_about_a_section_that_was_taken_out_of_the_file_end(gauges):
+    """Nobody decodes or names any more; a gauge that nobody sets keeps its value."""
+    coverage = Places({PartitionIdentity(ID, 0, 0): (OffsetRange(0, 30),)})
+    state = state_with(decoding=Decoding(table_ids=("typed", "bad")))
+    wrong = NamedTable("raw", "raw.t", "/t", None, NOW, "catalog_away", "it is away")
+    state.head = replace(state.head, coverage=coverage, names=(wrong,))
+    idle = replace(DONE, status="nothing_to_do", plan=None, proposal=None)
+    for stream, expected in (
+        (STREAM, (30, 1)),
+        (SimpleNamespace(stream="orders", decode=None, catalog=None), (0, 0)),
+    ):
+        published.publish_detected(stream, state, idle)
+        found = [gauges[m.name, "orders"] for m in (metrics.UNDECODED, metrics.WRONG_NAMES)]
+        assert tuple(found) == expected
 
 
 def test_a_run_with_nothing_new_says_that_it_ended_well_and_that_nothing_waits(gauges):
     """An older headroom in the head is not told again: nothing is unread any more."""
     idle = replace(DONE, status="nothing_to_do", plan=None, proposal=None)
     left = [Headroom("orders", 0, 7, NOW, 1000)]
-    published.publish_detected("orders", state_with(headroom=left), idle)
+    published.publish_detected(STREAM, state_with(headroom=left), idle)
     assert gauges[metrics.LAG_SECONDS.name, "orders"] == 0
     assert gauges[metrics.SUCCEEDED_AT.name, "orders"] == int(idle.updated_at.timestamp())
     assert (metrics.HEADROOM_SECONDS.name, "orders") not in gauges
@@ -124,7 +142,7 @@ def test_a_backfill_tells_of_its_rows_and_nothing_of_the_streams_lag(gauges):
     )
     published.publish_landed("orders", landed)
     published.publish_unread("orders", landed)
-    published.publish_detected("orders", state_with(), replace(landed, status="planned"))
+    published.publish_detected(STREAM, state_with(), replace(landed, status="planned"))
     names = {key[0] for key in gauges}
     assert names == {metrics.ROWS.name, metrics.BYTES.name, metrics.OPEN_INCIDENTS.name}
     assert gauges[metrics.BYTES.name, "orders"] == 1234

@@ -116,3 +116,16 @@ def test_a_decision_about_a_schema_is_none_about_others(memory):
         halt_unless_decided(
             run, part, reasons
         )  # that is found first by the next run, and asks nobody again
+
+
+@pytest.mark.parametrize("choice", ["quarantine", None])
+def test_what_halted_decoding_ends_with_the_section_and_is_found_again_with_it(halted, choice):
+    """Nobody decodes any more: the stream is neither halted, nor is anything to be decided."""
+    if choice is not None:
+        halted.decide(choice, "incident-1")
+    halted.configure()
+    assert halted.run("without").status == "nothing_to_do"
+    assert not incidents(halted)
+    assert "has no decode since run without" in halted.closed[-1].outcome
+    halted.configure(decode=DECODE)
+    assert halts(halted, "with it") == "incident-2"

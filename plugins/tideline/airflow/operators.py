@@ -107,7 +107,7 @@ class DetectEarliestReset(StreamOperator):
                 skip_tasks((*AFTER_DETECTION, *self._decoding_steps, *self._folding_steps))
             record = detect_earliest_reset(run)
             state = run.ledger.read()
-            publish_detected(self.stream.stream, state, record)
+            publish_detected(self.stream, state, record)
             tell_plan(record)
             plan_id = record.plan.plan_id if record.plan is not None else None
         needless = steps_without_work(record, state.control.incidents)
@@ -197,7 +197,7 @@ def _publish_resolved(run: RunContext) -> None:
     """Incidents as decisions have left them, and what is known of a plan that is frozen now."""
     state, record = run.snapshot()
     if record is not None:
-        publish_detected(run.stream.stream, state, record)
+        publish_detected(run.stream, state, record)
 
 
 class IngestRanges(SparkStep):

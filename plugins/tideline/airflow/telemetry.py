@@ -28,6 +28,7 @@ from tideline.model.incident import Incident
 from tideline.model.plan import BatchPlan, BatchProposal
 from tideline.model.run import RunRecord, TableCommit
 from tideline.model.verdicts import DECODING, FOLDING, HALTING
+from tideline.stream.stream import Stream
 
 _SHOWN = 500
 """Partitions; Airflow limits a value of the asset state store to 64 KiB by default."""
@@ -106,14 +107,16 @@ def publish_incidents(stream: str, incidents: Iterable[Incident]) -> None:
         publish(metrics.OPEN_INCIDENTS, kinds.count(kind), stream=stream, **{"class": kind})
 
 
-def _publish_state(stream: str, state: LedgerState) -> None:
+def _publish_state(file: Stream, state: LedgerState) -> None:
+    """Publish what a stream's ledger tells; 0 for a section that was taken out of its file."""
+    stream = file.stream
     publish_incidents(stream, state.open_incidents)
     if state.decoding.table_ids:
         left = (state.head.coverage - state.decoding.coverage).offsets
-        publish(metrics.UNDECODED, left, stream=stream)
+        publish(metrics.UNDECODED, 0 if file.decode is None else left, stream=stream)
     if names := state.head.names:
         wrong = sum(table.finding is not None for table in names)
-        publish(metrics.WRONG_NAMES, wrong, stream=stream)
+        publish(metrics.WRONG_NAMES, 0 if file.catalog is None else wrong, stream=stream)
     if state.erasing.begun:
         late = sum(erasure.is_overdue(datetime.now(UTC)) for erasure in state.erasing.open)
         publish(metrics.ERASURES_OVERDUE, late, stream=stream)
@@ -125,9 +128,10 @@ def publish_unread(stream: str, record: RunRecord) -> None:
         publish(metrics.OFFSET_LAG, _unread(record.proposal), stream=stream)
 
 
-def publish_detected(stream: str, state: LedgerState, record: RunRecord) -> None:
+def publish_detected(file: Stream, state: LedgerState, record: RunRecord) -> None:
     """Publish incidents, and for a live run how old what is unread is, and its headroom."""
-    _publish_state(stream, state)
+    _publish_state(file, state)
+    stream = file.stream
     if record.lane != "live":
         return
     if record.status == "nothing_to_do":  # the run ends here
@@ -216,7 +220,7 @@ def publish_run(run: RunContext, record: RunRecord | None) -> None:
     except TidelineError as error:  # what the run itself ended with says more
         log.warning("%s: no metrics: %s", stream, error)
         return
-    _publish_state(stream, state)
+    _publish_state(run.stream, state)
     if record is None:
         return
     publish_unread(stream, record)

@@ -104,14 +104,15 @@ UNDECODED = Metric(
     "tideline.undecoded",
     "offsets",
     "landed offsets that are not decoded yet, as the run before this one has left them; only with"
-    " `decode`, once its tables are there",
+    " `decode`, once its tables are there; 0 once `decode` was taken out of the file",
     "`detect_earliest_reset`",
 )
 WRONG_NAMES = Metric(
     "tideline.wrong_names",
     "names",
     "names in a [catalog](how-to/names.md) that do not stand for the stream's tables, or could not"
-    " be asked for, as the run before this one has left them; only with `catalog`",
+    " be asked for, as the run before this one has left them; only with `catalog`; 0 once it"
+    " was taken out of the file",
     "`detect_earliest_reset`",
 )
 ERASURES_OVERDUE = Metric(

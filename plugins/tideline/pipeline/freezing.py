@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Collection, Hashable, Iterator
 from dataclasses import replace
 
 from tideline.errors import StreamBusy, WindowUnavailable
@@ -166,7 +166,8 @@ def freeze_run(
             and i.key not in still_open
             and not _is_unheard(i.finding, proposal.observation)
         )
-        after = latest.with_incidents_closed([*resolved, *vanished]).with_run(winner)
+        ended = [*resolved, *vanished, *_without_section(run, latest)]
+        after = latest.with_incidents_closed(ended).with_run(winner)
         moved = latest.head if moved_head is None else moved_head(latest.head)
         return after.with_head(moved.that_knows(plan.table_id, plan.table_version))
 
@@ -194,6 +195,17 @@ def _why_vanished(run: RunContext, incident: Incident) -> str:
             " difference is found again when the topic is added again"
         )
     return f"no longer found by run {run.run_id}"
+
+
+def _without_section(run: RunContext, latest: LedgerState) -> Iterator[Incident]:
+    """Incidents of what the stream file no longer asks for: nobody would carry a decision out."""
+    sections: tuple[tuple[str, object, tuple[Incident, ...]], ...] = (
+        ("decode", run.stream.decode, latest.decoding.incidents),
+        ("current", run.stream.current, latest.folding.incidents),
+    )
+    for key, section, incidents in sections:
+        text = f"the stream file has no {key} since run {run.run_id}; it is found again when it has"
+        yield from (i.closed(text, now()) for i in incidents if section is None)
 
 
 def _is_overtaken(run: RunContext, latest: LedgerState, seen: LedgerState, plan: BatchPlan) -> bool:
