@@ -18,6 +18,7 @@ def run() -> None:
     still works would change the exit status.
     """
     gc.set_threshold(_OBJECTS_PER_COLLECTION)
+    _open_closed()
     try:
         from tideline.cli.main import main
 
@@ -27,12 +28,20 @@ def run() -> None:
             raise  # with a text to print
         status = leaving.code
     except KeyboardInterrupt:  # before the command has begun, or a second one while it ends
-        print("interrupted: no work is lost. Run the same command again", file=sys.stderr)
+        with suppress(OSError):
+            print("interrupted: no work is lost. Run the same command again", file=sys.stderr)
         status = 130
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError):  # its reader has closed it
             stream.flush()
     os._exit(status)
+
+
+def _open_closed() -> None:
+    """Replace streams that are closed (`>&-`): otherwise a table's file would get their number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - as long as the process
 
 
 if __name__ == "__main__":

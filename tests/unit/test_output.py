@@ -3,6 +3,9 @@
 import io
 import os
 import re
+import subprocess
+import sys
+from contextlib import suppress
 
 import pytest
 from rich.console import Console
@@ -11,6 +14,8 @@ from tideline.cli.main import build_parser, main
 from tideline.cli.output import CommandOutput, grid, short_run
 
 COLUMNS = ("stream", "state", "lag", "oldest unread", "last run")
+FILES = {"good": "stream: s\nkafka: {topics: [t]}\ntable: {uri: /lake/t}\n", "bad": "stream: 1"}
+"""A file that is accepted, and one that is not."""
 ROWS = [
     ["orders", "halted", "148,300", "2 h ago", "scheduled 2026-11-25 16:00"],
     ["behind", "up to date", "0", None, None],
@@ -128,12 +133,83 @@ def test_whoever_closes_the_output_gets_no_success_and_no_bug(
 
     A failure keeps its status.
     """
-    files = {"good": "stream: s\nkafka: {topics: [t]}\ntable: {uri: /lake/t}\n", "bad": "stream: 1"}
     path = tmp_path / "s.yaml"
-    path.write_text(files[given])
+    path.write_text(FILES[given])
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "w") as gone:
         monkeypatch.setattr("sys.stdout", gone)
         assert main(["validate", str(path), *(["--json"] if as_json else [])]) == status
     assert "bug" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        (("validate", "good.yaml"), 4),
+        (("validate", "good.yaml", "--json"), 4),
+        (("validate", "bad.yaml"), 2),
+        (("validate", "bad.yaml", "--json"), 2),
+        (("help",), 4),
+        (("help", "retention_loss"), 4),
+        (("--help",), 4),
+        (("--version",), 4),
+        (("plan", "--help"), 4),
+    ],
+)
+def test_an_answer_for_which_a_disk_is_too_full_is_no_success_and_no_bug(
+    tmp_path, monkeypatch, capfd, arguments, status
+):
+    """The text says so, and what to do; a failure keeps its status, and is told."""
+    for name, text in FILES.items():
+        (tmp_path / f"{name}.yaml").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr("sys.stdout", full)
+        try:
+            ended = main(arguments)
+        except SystemExit as leaving:
+            ended = leaving.code
+    assert ended == status
+    said = capfd.readouterr().err
+    assert "bug" not in said
+    assert "Traceback" not in said
+    if status == 2:
+        assert "bad.yaml:1: stream: got 1" in said
+    else:
+        assert "standard output cannot be written: no space left on device" in said
+        assert "Free space or send the output elsewhere" in said
+
+
+@pytest.mark.parametrize(("name", "status"), [("good", 0), ("bad", 2), ("absent", 2)])
+@pytest.mark.parametrize("mode", [(), ("--json",)])
+def test_what_nobody_can_be_told_changes_no_status(
+    tmp_path, monkeypatch, capfd, name, status, mode
+):
+    """Standard error on a full disk."""
+    if name in FILES:
+        (tmp_path / f"{name}.yaml").write_text(FILES[name])
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr("sys.stderr", full)
+        assert main(["validate", str(tmp_path / f"{name}.yaml"), *mode]) == status
+        monkeypatch.undo()
+        with suppress(OSError):
+            full.close()
+    assert bool(capfd.readouterr().out) == (name == "good" or bool(mode))
+
+
+def test_a_command_needs_no_streams(tmp_path):
+    """As a service starts without any: no file of the command's gets their numbers."""
+    (tmp_path / "good.yaml").write_text(FILES["good"])
+    for name, status in (("good", 0), ("bad", 2)):
+        call = f'exec "{sys.executable}" -m tideline validate {name}.yaml <&- >&- 2>&-'
+        path = {"PYTHONPATH": os.pathsep.join(sys.path)}
+        done = subprocess.run(["bash", "-c", call], cwd=tmp_path, env={**os.environ, **path})
+        assert done.returncode == status
+
+
+def test_a_character_that_the_locale_lacks_is_told_by_its_number(monkeypatch):
+    written = io.BytesIO()
+    monkeypatch.setattr("sys.stderr", io.TextIOWrapper(written, "ascii", write_through=True))
+    assert main(["validate", "größe.yaml"]) == 2
+    assert rb"gr\xf6\xdfe.yaml:1: (file): got no such file" in written.getvalue()

@@ -22,6 +22,7 @@ from tideline.cli import doctor as doctors
 from tideline.cli import erase_commands, fleets, reading, starting, tables, validating, writing
 from tideline.cli.helping import show_entries, whole_help
 from tideline.cli.output import CommandOutput
+from tideline.cli.streams import READER_GONE, Untold, give_up_answer, own_streams
 from tideline.errors import BadInput, TidelineError
 from tideline.model.addresses import STORES
 from tideline.model.erasures import MOST
@@ -42,6 +43,27 @@ AddCommand = Callable[[str, StreamAnswer, str, Words], argparse.ArgumentParser]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit status, as `errors.py` has them."""
+    status = 0
+    with own_streams():
+        try:
+            try:
+                status = _run(arguments)
+            except SystemExit as leaving:  # after a help text, a wrong option, or SIGTERM
+                status = leaving.code if isinstance(leaving.code, int) else 1
+                sys.stdout.flush()
+                raise
+            sys.stdout.flush()
+        except Untold as untold:  # the answer may be that nothing is well
+            give_up_answer()
+            if (error := untold.error) is None:
+                return status or READER_GONE
+            CommandOutput(False).error(error)
+            return status or error.exit_code
+    return status
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    """Parse the arguments and answer; the exit status."""
     parser = build_parser()
     if "_ARGCOMPLETE" in os.environ:  # a shell asks what may come next
         import argcomplete
@@ -56,35 +78,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     tell_waits()
     output = CommandOutput(options.output == "json", _file_of(options))
     _log_to_stderr(options.verbose, output)
-    status = 0
-    try:
-        status = _answered(options, output)
-        sys.stdout.flush()  # here, where a broken pipe is caught
-    except BrokenPipeError:  # the reader has not got the answer, which may be that nothing is well
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return status or 128 + signal.SIGPIPE
-    return status
-
-
-def _answered(options: argparse.Namespace, output: CommandOutput) -> int:
-    """Answer one command, or say why not; the exit status."""
     try:
         if options.takes_stream and Path(options.file).is_dir():
             options.file = str(file_in(options.file, options.stream))
         return options.answer(options, output) or 0
-    except TidelineError as error:
-        with suppress(BrokenPipeError):  # a failure keeps its status, whoever reads of it
-            output.error(error)
-        return error.exit_code
+    except Untold:
+        raise
     except KeyboardInterrupt:
         output.tell(_INTERRUPTED)
         return 130
-    except BrokenPipeError:
-        raise
+    except TidelineError as error:
+        failure = error
     except Exception as error:
         traceback.print_exc()
-        output.error(TidelineError(f"a bug of Tideline: {type(error).__name__}: {error}"))
-        return 1
+        failure = TidelineError(f"a bug of Tideline: {type(error).__name__}: {error}")
+    with suppress(Untold):  # a failure keeps its status, whoever reads of it
+        output.error(failure)
+    return failure.exit_code
 
 
 _FILES = "stream files, fleet files, or folders of them; default: TIDELINE_STREAMS"

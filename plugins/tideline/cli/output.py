@@ -39,14 +39,6 @@ _COPIED = re.compile(r"\s*(next: |to decide|runbook: |tideline )|.*\n", re.IGNOR
 _COMMAND = re.compile(r"(\btideline [a-z-]+) FILE\b")
 
 
-class _Console(Console):
-    """One that leaves it to the command what to do when its reader has gone."""
-
-    def on_broken_pipe(self) -> None:
-        """Called where it is known; in place of an exit with status 1, which is a bug's."""
-        raise BrokenPipeError
-
-
 class CommandOutput:
     """Where a command's answer goes.
 
@@ -59,7 +51,7 @@ class CommandOutput:
         self.as_json = as_json
         self._file = file
         width = None if sys.stdout.isatty() else 250  # do not fold lines that a program reads
-        self._console = _Console(highlight=False, width=width)
+        self._console = Console(highlight=False, width=width)
 
     def answer(self, answer: Shape, *lines: str | Table) -> None:
         """Print the answer as JSON, or the lines for a person."""
@@ -119,13 +111,13 @@ class CommandOutput:
             error: Its message goes to standard error, with its entries in the runbook.
             failure: The JSON object, if more is known than the error itself says.
         """
+        self.tell(with_entries(error))  # first: standard output may take nothing
         if self.as_json:
             self.answer(failure or build_failure(error))
-        self.tell(with_entries(error))
 
     def tell(self, text: str) -> None:
         """Print on standard error."""
-        self._print(_Console(stderr=True, highlight=False), text.splitlines())
+        self._print(Console(stderr=True, highlight=False), text.splitlines())
 
 
 def _coloured(text: str) -> Text:
