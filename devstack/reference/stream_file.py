@@ -10,6 +10,7 @@ from devstack.reference.markdown import code, codes, one_line, page, table
 from tideline.model.incident import class_entry
 from tideline.model.verdicts import VERDICTS
 from tideline.stream.fleet_file import Fleet
+from tideline.stream.sections import FileSchema
 from tideline.stream.stream import Stream
 
 _NAMES = {"string": "text", "integer": "whole number", "number": "number", "boolean": "true, false"}
@@ -57,14 +58,14 @@ _MORE = {
 
 def build_page() -> str:
     """The text of docs/reference/stream-file.md."""
-    schema = Stream.model_json_schema()
+    schema = Stream.model_json_schema(schema_generator=FileSchema)
     sections = _Sections(schema["$defs"])
     lines = [
         "One YAML file for each stream, in `dags/streams/` or the folder that",
         "[`TIDELINE_STREAMS`](variables.md) names; editors check it with",
-        "[`stream.schema.json`](../stream.schema.json). Unknown keys, wrong types and",
-        "contradictions are refused with file, line, key, value and what is allowed; so are",
-        "anchors and aliases, more than 20 levels, and more than 1,000,000 bytes. In Airflow a",
+        "[`stream.schema.json`](../stream.schema.json). Unknown keys, keys without a value, wrong",
+        "types and contradictions are refused with file, line, key, value and what is allowed; so",
+        "are anchors and aliases, more than 20 levels, and more than 1,000,000 bytes. In Airflow a",
         "refused file becomes a Dag without a schedule, named like the file and tagged `refused`,",
         "whose notes and only task say what is wrong; the other streams go on. Watch for that",
         "tag, or run `tideline validate` before you deploy files.",
@@ -81,7 +82,7 @@ def build_page() -> str:
 
 def build_fleet_page() -> str:
     """The text of docs/reference/fleet-file.md."""
-    schema = Fleet.model_json_schema()
+    schema = Fleet.model_json_schema(schema_generator=FileSchema)
     lines = [
         "One YAML file for many topics, beside stream files; what it is for and how it behaves:",
         "[many topics](../how-to/many-topics.md). Editors check it with",
@@ -134,11 +135,8 @@ class _Sections:
 
     def _resolved(self, value: _Json) -> _Json:
         """A property with what it refers to; its own words go first."""
-        forms = [form for form in value.get("anyOf", ()) if form.get("type") != "null"]
-        if len(forms) == 1:  # that nothing may stand there is said by the default
-            return {**self._resolved(forms[0]), **value}
-        if forms:
-            return {**value, "oneOf": forms}
+        if "anyOf" in value:
+            return {**value, "oneOf": value["anyOf"]}
         if "$ref" in value:
             return {**self._names[value["$ref"].rpartition("/")[2]], **value}
         return value
@@ -152,7 +150,7 @@ class _Sections:
 
     def _allowed(self, value: _Json) -> str:
         if "enum" in value:
-            return codes(value["enum"])
+            return codes(word for word in value["enum"] if word is not None)
         if "oneOf" in value:
             return " or ".join(self._allowed(self._resolved(form)) for form in value["oneOf"])
         if "properties" in value:
@@ -171,8 +169,8 @@ class _Sections:
 
 def _default(value: _Json) -> str:
     default = value.get("default")
-    if "properties" in value and default != {} and not default:
-        return "none" if "default" in value else "as below"
+    if "properties" in value and default is None:
+        return "none"
     if "properties" in value or ("oneOf" in value and isinstance(default, dict)):
         return "as below"
     if default is None or default == []:

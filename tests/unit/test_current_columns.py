@@ -12,18 +12,18 @@ kafka:
 table:
   uri: /data/lake/orders
 decode:
-  event_time: %s
+  %s
   value: {format: json, framing: connect%s}
   key: {format: json, framing: connect%s}
-current:
-  key:%s
+current:%s
 """
 
 
-def file(key, *, value="", of_key="", more="", event_time="null"):
+def file(key, *, value="", of_key="", more="", first="tombstones: keep"):
     """A stream file; each column of the key in a line of its own, from 12 on."""
-    listed = " null" if key is None else "".join(f"\n  - {name}" for name in key)
-    return FILE % (event_time, value, of_key, listed) + more
+    named = "\n  key:" + "".join(f"\n  - {name}" for name in key or ())
+    listed = "\n  keep_deleted: true" if key is None else named
+    return FILE % (first, value, of_key, listed) + more
 
 
 EVENTS = ", envelope: debezium"
@@ -47,17 +47,17 @@ REFUSED = {
     ),
     "a key that may be null": (
         file(["key_id", "id"]).replace("current:", "  on_value: {ID: null}\ncurrent:"),
-        (10, "decode.on_value.ID", "None", "since current.key.1 names the column"),
+        (10, "decode.on_value.ID", "nothing", "since current.key.1 names the column"),
     ),
     "a mark that may be null": (
         file(["key_id"], more=WHEN % "gone").replace(
             "current:", "  on_value: {gone: null}\ncurrent:"
         ),
-        (10, "decode.on_value.gone", "None", "since current.deletes.when.column names the"),
+        (10, "decode.on_value.gone", "nothing", "since current.deletes.when.column names the"),
     ),
     "the mark of unwrapped rows that may be null": (
         file(["id"]).replace("current:", "  on_value: {__deleted: null}\ncurrent:"),
-        (10, "decode.on_value.__deleted", "None", "since current.deletes.when names the column"),
+        (10, "decode.on_value.__deleted", "nothing", "since current.deletes.when names the column"),
     ),
     "a tombstone": (
         file(["is_tombstone"]),
@@ -116,7 +116,7 @@ ACCEPTED = {
     "the key's own columns": file(None, value=EVENTS),
     "columns of either part": file(["key_id", "id"], value=EVENTS),
     "an own field called as an envelope's": file(["op"], more=WHEN % "x"),
-    "the day of an event": file(["key_id", "event_date"], event_time="{field: at}"),
+    "the day of an event": file(["key_id", "event_date"], first="event_time: {field: at}"),
     "listed fields": file(["a_b", "id"], value=", fields: [a.b, {field: c, as: id}]"),
     "a name that was taken": file(["value_topic"], value=", fields: [topic]", more=WHEN % "topic"),
     "listed fields of the key": file(

@@ -361,3 +361,18 @@ def test_a_pattern_is_refused_where_nobody_knows_whom_it_would_miss(tmp_path, wh
 def test_a_selection_of_no_stream_is_refused(tmp_path, names):
     with pytest.raises(BadInput, match="got no name"):
         find_streams(names, tmp_path)
+
+
+def test_null_takes_a_key_of_the_template_away_and_nothing_else(tmp_path):
+    """Of one topic; a key that the template lacks was forgotten, as in a stream file."""
+    text = FLEET.replace("limits: {max_records_per_run: 7}", "decode: null\n    registry:")
+    carts, orders = read_file(write(tmp_path, text)).streams
+    assert carts.decode is not None
+    assert (orders.decode, orders.registry) == (None, None)
+    for key, line in (("current:", 14), ("limits: {max_records_per_run: }", 14)):
+        text = FLEET.replace("limits: {max_records_per_run: 7}", key)
+        with pytest.raises(StreamFileError, match=f":{line}: overrides.shop.orders.* got nothing"):
+            read_file(write(tmp_path, text))
+    for text in (FLEET + "discover:\n", FLEET.replace("  registry: {}\n", "  registry:\n")):
+        with pytest.raises(StreamFileError, match="(discover|stream.registry): got nothing; allow"):
+            read_file(write(tmp_path, text))

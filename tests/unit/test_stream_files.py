@@ -1,17 +1,20 @@
 """Every broken stream file is refused with file, line, key, value and what is allowed."""
 
+import json
 import time
+from itertools import pairwise
 from typing import get_args
 
 import pytest
 import yaml
+from jsonschema import Draft202012Validator
 from pydantic import BaseModel
 
 from tideline.errors import StreamFileError
 from tideline.model.verdicts import POLICIES
 from tideline.stream.files import parse_stream, read_stream
 from tideline.stream.parsing import types_in, words_at_top
-from tideline.stream.stream import Stream, tables_of
+from tideline.stream.stream import Stream, json_schema_of, tables_of
 
 GOOD = """\
 stream: orders
@@ -602,6 +605,66 @@ def test_null_is_a_word_of_yaml_and_of_ours():
     text = DECODED + "  on_value: {a: null, b: 'null', c: quarantine, d: ~}\n"
     assert parse_stream(text, "f.yaml").decode.lenient == ("a", "b", "d")
     assert parse_stream(DECODED, "f.yaml").decode.lenient == ()
+
+
+def all_keys(schema, found, at=()):
+    """Every key of a file, with the keys that it is below."""
+    forms = [found, *found.get("anyOf", ()), *found.get("oneOf", ())]
+    for form in forms:
+        form = schema["$defs"][form["$ref"].rpartition("/")[2]] if "$ref" in form else form
+        for name, value in form.get("properties", {}).items():
+            yield (*at, name)
+            yield from all_keys(schema, value, (*at, name))
+        if "items" in form:
+            yield from all_keys(schema, form["items"], (*at, 0))
+
+
+SCHEMA = json.loads(json_schema_of(Stream))
+
+
+@pytest.mark.parametrize("key", dict.fromkeys(all_keys(SCHEMA, SCHEMA)), ids=str)
+def test_no_key_goes_without_a_value(key):
+    """`current:` alone is no word about a current table: the rest was forgotten. One rule for all.
+
+    The JSON Schema, by which editors check, says the same.
+    """
+    given = yaml.safe_load(CURRENT)
+    section = given
+    for name, below in pairwise(key):
+        empty = [{}] if below == 0 else {}
+        if isinstance(name, int):
+            section = section[name]
+        else:
+            section[name] = section[name] if isinstance(section.get(name), dict) else empty
+            section = section[name]
+    section[key[-1]] = None
+    with pytest.raises(StreamFileError) as refused:
+        parse_stream(yaml.safe_dump(given), "f.yaml")
+    at = [p for p in refused.value.problems if p["key"] == ".".join(map(str, key))]
+    assert [p["value"] for p in at] == ["nothing"]
+    assert at[0]["line"] > 1 or len(key) == 1
+    assert "None" not in refused.value.message
+    errors = Draft202012Validator(SCHEMA).iter_errors(given)
+    assert any((*error.absolute_path,) == key for error in deepest(errors))
+
+
+def deepest(errors):
+    """The errors that say more than that no form of several fits."""
+    for error in errors:
+        yield error
+        yield from deepest(error.context or ())
+
+
+def test_a_section_without_keys_is_told_how_to_take_its_defaults():
+    with pytest.raises(StreamFileError) as refused:
+        parse_stream(CURRENT + "registry:\ncatalog:\nschedule:\n", "f.yaml")
+    assert refused.value.message.splitlines() == [
+        "f.yaml:7: registry: got nothing; allowed: keys below it: connection; {} for their"
+        " defaults; or leave the key out",
+        "f.yaml:8: catalog: got nothing; allowed: keys below it: connection, name; or leave the"
+        " key out",
+        "f.yaml:9: schedule: got nothing; allowed: a value; or leave the key out",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,7 @@ from tideline.model.decoding import (
 )
 from tideline.model.wording import first_few
 from tideline.stream.sections import (
+    FOLDER,
     TEN_YEARS,
     Address,
     ConnectionId,
@@ -70,8 +71,6 @@ Megabytes = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
 TYPE = "{type}"
 """Stands for an event type's name in the address of its table."""
 PLACEHOLDER = "__debezium_unavailable_value"
-FOLDER = "folder"
-"""Key of the validation context: the folder of the stream file, which schema files are beside."""
 
 
 class Registry(Section):
@@ -452,7 +451,7 @@ OnValue = Annotated[
     _OnValue,
     BeforeValidator(
         lambda value: "null" if value is None else value,  # as YAML reads that word
-        json_schema_input_type=_OnValue | None,
+        json_schema_input_type=Literal["null", "quarantine", None],
     ),
 ]
 ColumnOfTable = Annotated[str, Field(min_length=1, max_length=1000)]

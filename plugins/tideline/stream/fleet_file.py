@@ -66,7 +66,7 @@ class Fleet(Section):
         default_factory=dict,
         description="The value of `{name}` in the stream of a topic; by default the topic.",
     )
-    discover: Schedule | None = Field(
+    discover: Schedule = Field(
         _FIRST_LOOK,
         description="Cron expression: when the fleet's Dag looks for topics. With `shards` each of"
         " its runs does, and the template's schedule counts.",
@@ -88,7 +88,8 @@ class Fleet(Section):
     )
     overrides: dict[TopicName, Template] = Field(
         default_factory=dict,
-        description="Keys of the stream of some topics, by topic; other keys are the template's.",
+        description="Keys of the stream of some topics, by topic; other keys are the template's."
+        " null takes a key of the template away.",
     )
 
     @whole(mode="after")
@@ -158,9 +159,11 @@ _NO_NAME = re.compile("[^a-z0-9_]")
 
 
 def _merged(below: Template, above: Template) -> Template:
-    """Keys of one mapping over those of another, at every level."""
+    """Keys of one mapping over those of another, at every level; null takes a key away."""
     merged = deepcopy(below)
     for key, value in above.items():
+        if value is None and merged.pop(key, None) is not None:
+            continue
         both = isinstance(value, dict) and isinstance(merged.get(key), dict)
         merged[key] = _merged(merged[key], value) if both else value
     return merged

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ValidationError
 from tideline.errors import StreamFileError
 from tideline.model.wording import did_you_mean, first_few, shown, system_message
 from tideline.secrecy import may_hold_secret, without_login
-from tideline.stream.decode_section import FOLDER
+from tideline.stream.sections import FOLDER
 from tideline.texts import read_regular
 
 MOST_BYTES = 1_000_000
@@ -130,8 +130,7 @@ class Parsed:
         if not location and about[0] in model.model_fields:
             location, given = about, _value_at(given, about)
         where, line = self._found(location, places)
-        is_nothing = error["type"] == "missing" or (error["type"], given) == ("model_type", None)
-        value = "nothing" if is_nothing else value_shown(error["type"], given)
+        value = "nothing" if error["type"] == "missing" else value_shown(error["type"], given)
         allowed = f"{_allowed(model, error, location)}{suffix}"
         if error["type"] == "extra_forbidden" and not _is_word(where, model):
             where = (*where[:-1], "(a key that is not shown)")
@@ -316,29 +315,48 @@ def _allowed(root: type[BaseModel], error: Any, location: Location) -> str:
         known = _fields_at(root, location[:-1])
         near = did_you_mean(str(location[-1]), known)
         return f"unknown key{near} allowed: {', '.join(known)}"
-    if kind == "model_type":
-        return f"allowed: keys below it: {', '.join(_fields_at(root, location))}"
+    if kind in ("model_type", "nothing"):
+        below = _sections_at(root, location)
+        keys = f"keys below it: {', '.join(_fields_of(below[0]))}" if below else "a value"
+        keys += "; {} for their defaults" if below and _has_defaults(below[0]) else ""
+        return f"allowed: {keys}{'; or leave the key out' if kind == 'nothing' else ''}"
     if kind in ("literal_error", "enum"):
         return f"allowed: {context['expected']}"
     if kind == "string_pattern_mismatch":
         return f"allowed: {context['pattern']}"
     if kind == "value_error":
         return str(context["error"])
-    return str(error["msg"])
+    return str(error["msg"]).replace("Input should be ", "allowed: ")
 
 
-def _fields_at(model: type[BaseModel], location: Location) -> list[str]:
+def _sections_at(model: type[BaseModel], location: Location) -> list[type[BaseModel]]:
+    """The section at a place, in a list of one; empty where another value stands."""
+    found = [model]
     for part in location:
         if isinstance(part, int):  # of a list, whose field is known already
             continue
-        field = model.model_fields.get(part)
-        if field is None:
-            break
-        nested = [c for c in types_in(field.annotation) if issubclass(c, BaseModel)]
-        if not nested:
-            break
-        model = nested[0]
-    return [field.alias or name for name, field in model.model_fields.items()]
+        fields = {f.alias or name: f for name, f in found[0].model_fields.items()} if found else {}
+        kinds = types_in(fields[str(part)].annotation) if part in fields else ()
+        found = [kind for kind in kinds if issubclass(kind, BaseModel)][:1]
+    return found
+
+
+def _fields_of(section: type[BaseModel]) -> list[str]:
+    return [field.alias or name for name, field in section.model_fields.items()]
+
+
+def _fields_at(model: type[BaseModel], location: Location) -> list[str]:
+    """The keys of the section at a place, or of the innermost that the place leads into."""
+    for length in range(len(location), -1, -1):
+        if found := _sections_at(model, location[:length]):
+            return _fields_of(found[0])
+    return []
+
+
+def _has_defaults(section: type[BaseModel]) -> bool:
+    with suppress(ValidationError):
+        return section.model_validate({}) is not None
+    return False
 
 
 def types_in(annotation: Any) -> Iterator[type]:
@@ -363,6 +381,8 @@ def _dotted(location: Location) -> str:
 
 def value_shown(problem: str, given: Any) -> str:
     """A value as a message shows it; what stands in the wrong place may be a secret."""
+    if given is None and problem != "extra_forbidden":
+        return "nothing"
     if problem in _MISPLACED:
         return _NOT_SHOWN
     if isinstance(given, dict | list):

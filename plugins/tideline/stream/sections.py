@@ -11,7 +11,18 @@ from collections.abc import Callable, Iterable
 from datetime import date
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+    model_validator,
+)
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import PydanticCustomError, core_schema
 
 from tideline.model.addresses import safe_uri
 from tideline.model.maintenance import TableRole
@@ -26,10 +37,52 @@ ConnectionId = Annotated[str, Field(max_length=250, pattern=r"^[\w#!()\-.:/\\]+$
 """As Airflow's own `sanitize_conn_id` takes it."""
 
 
+FOLDER = "folder"
+"""Key of the validation context of files: their folder, which schema files are beside."""
+
+
 class Section(BaseModel):
     """Keys of one level of a stream file; unknown ones are errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=False)
+
+    @field_validator("*", mode="wrap")
+    @classmethod
+    def _no_key_without_a_value(
+        cls, value: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo
+    ) -> Any:
+        """Refuse `key:` with nothing behind it in a file: nobody knows what was meant."""
+        checked = handler(value)  # it says what is allowed, where null never is
+        if value is None and FOLDER in (info.context or {}):
+            raise PydanticCustomError("nothing", "a value, or leave the key out")
+        return checked
+
+
+class FileSchema(GenerateJsonSchema):
+    """A JSON Schema that has null as files have it: it stands for a default, and nowhere else."""
+
+    def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
+        """The schema of what may be there."""
+        return self.generate_inner(schema["schema"])
+
+    def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
+        """With the default, if there is one; of a section that is always there, its keys'."""
+        if schema.get("default", ...) is None:
+            return self.generate_inner(schema["schema"])
+        found = super().default_schema(schema)
+        made_by = schema.get("default_factory")
+        is_section = isinstance(made_by, type) and issubclass(made_by, Section)
+        return {**found, "default": {}} if is_section else found
+
+    def encode_default(self, dft: Any) -> Any:
+        """The default as JSON, a section's without the keys that are not there."""
+        return _without_null(super().encode_default(dft))
+
+
+def _without_null(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    return {key: _without_null(inner) for key, inner in value.items() if inner is not None}
 
 
 def given_twice(values: Iterable[str]) -> list[str]:

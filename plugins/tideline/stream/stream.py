@@ -35,6 +35,7 @@ from tideline.stream.sections import (
     AirflowSettings,
     Catalog,
     ConnectionId,
+    FileSchema,
     Schedule,
     Seconds,
     Section,
@@ -254,7 +255,7 @@ def json_schema_of(model: type[Section]) -> str:
     """The JSON Schema of a file as text that ends with a newline."""
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **model.model_json_schema(),
+        **model.model_json_schema(schema_generator=FileSchema),
     }
     return json.dumps(schema, indent=2, sort_keys=True) + "\n"
 
