@@ -56,8 +56,9 @@ def test_a_file_that_is_not_there_is_told_in_words(capsys, orders, tmp_path):
         assert "allowed: the path of a stream file" in text
         assert "Error;" not in text
         assert "[Errno" not in text
-    (tmp_path / "latin.yaml").write_bytes(b"stream: \xff")
-    assert "got not text in UTF-8" in said(capsys, "plan", tmp_path / "latin.yaml")
+    (tmp_path / "order2.yaml").write_bytes(b"stream: \xff")
+    text = said(capsys, "plan", tmp_path / "order2.yaml")
+    assert "got not text in UTF-8; allowed: the path of a stream file, which is text" in text
 
 
 def test_a_time_that_nobody_looks_at_is_refused(capsys, tmp_path):

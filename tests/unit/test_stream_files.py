@@ -136,7 +136,12 @@ BROKEN = {
         "without empty parts",
     ),
     "path that climbs": (GOOD.replace("/data/lake", "/data/../etc"), 5, "table.uri", "'..'"),
-    "path with a quote": (GOOD.replace("lake/orders", "lake/o`r"), 5, "table.uri", "letters"),
+    "path with a quote": (
+        GOOD.replace("lake/orders", "lake/o`r"),
+        5,
+        "table.uri",
+        "without '`'; it has",
+    ),
     "time without a zone": (
         GOOD + "start:\n  timestamp: 2026-01-01T00:00:00\n",
         7,
@@ -182,7 +187,12 @@ BROKEN = {
         "limits.max_records_per_run",
         "integer",
     ),
-    "no such day": (GOOD + "airflow: {start_date: 2026-02-30}\n", 1, "(file)", "day"),
+    "no such day": (
+        GOOD + "airflow: {start_date: 2026-02-30}\n",
+        6,
+        "(file)",
+        "'2026-02-30': day is out of range",
+    ),
     "an unknown tag": (GOOD + "timezone: !zone UTC\n", 6, "(file)", "constructor"),
     "a list for a key": (GOOD + "? [a, b]\n: 1\n", 6, "(file)", "a key has to be a word"),
     "an alias": (GOOD + "a: &a [1]\nb: *a\n", 6, "(file)", "without anchors and aliases"),
@@ -483,6 +493,58 @@ BROKEN = {
     "a number of base 8": (GOOD + "patience_seconds: 010\n", 6, "patience_seconds", "without a 0"),
     "a number of base 60": (GOOD + "patience_seconds: 1:30\n", 6, "patience_seconds", "without :"),
     "a key of base 8": (GOOD + "limits: {010: 1}\n", 6, "limits.010", "without a 0"),
+    "text for a number": (GOOD + "patience_seconds: '60'\n", 6, "patience_seconds", "valid number"),
+    "yes for a number": (GOOD + "patience_seconds: yes\n", 6, "patience_seconds", "valid number"),
+    "yes for a share": (
+        DECODED.replace("orders_quarantine}", "orders_quarantine, max_share: yes}"),
+        10,
+        "decode.quarantine.max_share",
+        "valid number",
+    ),
+    "a number for a time": (
+        GOOD + "start: {timestamp: 1577836800}\n",
+        6,
+        "start.timestamp",
+        "a time with its offset from UTC",
+    ),
+    "a number for a time, as text": (
+        GOOD + "start: {timestamp: '1577836800'}\n",
+        6,
+        "start.timestamp",
+        "a time with its offset from UTC",
+    ),
+    "a number for a day": (
+        GOOD + "airflow: {start_date: 86400}\n",
+        6,
+        "airflow.start_date",
+        "a day",
+    ),
+    "yes for a partition": (
+        GOOD + "start: {offsets: {orders: {yes: 5}}}\n",
+        6,
+        "start.offsets.orders.1",
+        "in digits",
+    ),
+    "a partition with a 0 before it": (
+        GOOD + "start: {offsets: {orders: {3: 1, '03': 2}}}\n",
+        6,
+        "start.offsets.orders.03",
+        "in digits",
+    ),
+    "text for an offset": (
+        GOOD + "start: {offsets: {orders: {3: '5'}}}\n",
+        6,
+        "start.offsets.orders.3",
+        "valid integer",
+    ),
+    "a key that is a number": (GOOD + "1: 2\n", 6, "1", "unknown key; allowed: stream"),
+    "a blank in an address": (
+        GOOD.replace("/lake/orders", "/lake/or ders"),
+        5,
+        "table.uri",
+        "an address without ' '; it has no blank",
+    ),
+    "nothing": ("# orders\n", 1, "(file)", "a mapping with stream, kafka"),
     "no YAML": ("stream: [orders\n", 2, "(file)", ""),
     "no mapping": ("- orders\n", 1, "(file)", "mapping"),
 }
@@ -732,6 +794,19 @@ def test_numbers_may_carry_underscores():
     """As the reference writes them."""
     text = GOOD + "limits: {max_records_per_run: 5_000}\n"
     assert parse_stream(text, "f.yaml").limits.max_records_per_run == 5000
+
+
+def test_an_address_may_have_what_no_text_calls_refused():
+    uri = "/data/a;b&c$d(e)~!<f>|^g,é"
+    assert parse_stream(GOOD.replace("/data/lake/orders", f"'{uri}'"), "f.yaml").table.uri == uri
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "null\n"])
+def test_a_file_without_anything_is_called_so(text):
+    with pytest.raises(StreamFileError) as refused:
+        parse_stream(text, "f.yaml")
+    told = "f.yaml:1: (file): got nothing; allowed: a mapping with stream, kafka, ..."
+    assert refused.value.message == told
 
 
 def test_a_file_that_is_not_there_is_refused_by_name(tmp_path):

@@ -62,8 +62,11 @@ def safe_uri(value: str) -> str:
     # two spellings of one folder would pass for two tables
     if ".." in PurePosixPath(path).parts:
         raise ValueError("'..' is not allowed")
-    if re.search(r"[`'\"\s\\%?#*\[\]{}\x00-\x1f]", value):
-        raise ValueError("allowed are letters, digits and . _ - / = : + @ ,")
+    if found := re.search(r"[`'\"\s\\%?#*\[\]{}\x00-\x1f]", value):
+        raise ValueError(
+            f"allowed: an address without {found[0]!r}; it has no blank, no control character and"
+            " none of ` ' \" \\ % ? # * [ ] { }"
+        )
     return value
 
 

@@ -42,6 +42,7 @@ from tideline.stream.sections import (
     TEN_YEARS,
     Address,
     ConnectionId,
+    Day,
     Flag,
     Seconds,
     Section,
@@ -403,7 +404,11 @@ class Quarantine(Section):
         " table. Default: <table.uri>_quarantine",
     )
     max_share: float = Field(
-        0.05, ge=0, le=1, description="A larger share of a run's records halts the decoding."
+        0.05,
+        ge=0,
+        le=1,
+        strict=True,
+        description="A larger share of a run's records halts the decoding.",
     )
 
 
@@ -436,7 +441,7 @@ class EventTime(Section):
     field: str | None = Field(
         None, min_length=1, description="A field with a time; without one, Kafka's time."
     )
-    earliest: date = Field(date(2020, 1, 1), description="First day of the window.")
+    earliest: Day = Field(date(2020, 1, 1), description="First day of the window.")
     latest_ahead_seconds: Seconds = Field(
         86_400, description="The window's end, from the time of the run."
     )

@@ -20,6 +20,7 @@ from tideline.stream.sections import (
     Records,
     Section,
     each_once,
+    written_out,
 )
 
 IsolationLevel = Literal["read_committed", "read_uncommitted"]
@@ -35,8 +36,20 @@ def _of_no_operation(value: str) -> str:
 
 DagName = Annotated[Name, AfterValidator(_of_no_operation)]
 """Of a stream or a fleet, and so of its Dag."""
-PartitionNumber = Annotated[int, Field(ge=0, le=LARGEST_PARTITION)]
-Offset = Annotated[int, Field(ge=0, le=LARGEST_OFFSET)]
+
+
+def _as_kafka_writes(value: object) -> object:
+    """No yes and no 03: as a key, each would stand for a number that may be there as well."""
+    if isinstance(value, bool) or (isinstance(value, str) and not _NUMBER.fullmatch(value)):
+        raise ValueError("allowed: the number of a partition, in digits")
+    return value
+
+
+_NUMBER = re.compile("0|[1-9][0-9]*")
+PartitionNumber = Annotated[
+    int, BeforeValidator(_as_kafka_writes), Field(ge=0, le=LARGEST_PARTITION)
+]
+Offset = Annotated[int, Field(ge=0, le=LARGEST_OFFSET, strict=True)]
 TopicName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._\-]{1,249}$")]
 
 
@@ -113,10 +126,14 @@ def _with_zone(value: datetime) -> datetime:
     return in_utc(value)
 
 
+_AN_INSTANT = "a time with its offset from UTC, for example 2026-01-31T00:00:00Z"
+Instant = Annotated[datetime, written_out(_AN_INSTANT), AfterValidator(_with_zone)]
+
+
 class StartAt(Section):
     """First positions other than `earliest` and `latest`; exactly one of the three keys."""
 
-    timestamp: Annotated[datetime, AfterValidator(_with_zone)] | None = Field(
+    timestamp: Instant | None = Field(
         None, description="First record at or after this time; with its offset from UTC."
     )
     offsets: dict[TopicName, dict[PartitionNumber, Offset]] | None = Field(

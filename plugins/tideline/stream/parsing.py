@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -34,7 +35,14 @@ MOST_VALUES = 50_000
 _ELSEWHERE = "a login, a password or a key belongs into an Airflow connection"
 _SHOWN = 20
 """Problems of one file in a message."""
-_MISPLACED = ("extra_forbidden", "model_type", "model_attributes_type", "dict_type", "list_type")
+_MISPLACED = (
+    "extra_forbidden",
+    "invalid_key",
+    "model_type",
+    "model_attributes_type",
+    "dict_type",
+    "list_type",
+)
 """pydantic's names of what is wrong with a value that belongs somewhere else."""
 _NOT_SHOWN = "a value that is not shown"
 _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
@@ -173,12 +181,14 @@ def read_text(path: str | Path) -> str:
             raise ValueError(f"more than {MOST_BYTES:,} bytes")
         return text.decode()  # UnicodeDecodeError is a ValueError, too
     except (OSError, ValueError) as error:
-        problem = of_file(str(path), system_message(error), _near(Path(path)))
-        raise refused_file([problem]) from error
+        allowed = "allowed: the path of a stream file, which is text in UTF-8"
+        if isinstance(error, FileNotFoundError):
+            allowed = _near(Path(path))
+        raise refused_file([of_file(str(path), system_message(error), allowed)]) from error
 
 
 def _near(path: Path) -> str:
-    """What is allowed instead of a path that cannot be read, and the stream files that are near."""
+    """What is allowed instead of a path where nothing is, and the stream files that are near."""
     with suppress(OSError):
         beside = [p for end in ("*.yaml", "*.yml") for p in path.parent.glob(end)]
         if near := did_you_mean(path.name, sorted(p.name for p in beside if p != path)).strip(";"):
@@ -201,7 +211,7 @@ def parse(text: str, file: str) -> Parsed:
         _check_structure(text, loader)
         node = yaml.compose(text, Loader=loader)
         found = list(_walked(node))
-        data = None if node is None else loader("").construct_document(node)
+        data = None if node is None else _constructed(node, loader)
     except Exception as error:  # whatever it is: other files, and who looks for them, go on
         position = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or str(error)
@@ -217,14 +227,43 @@ def parse(text: str, file: str) -> Parsed:
     if misplaced := about("secret", "a text that is not shown", _ELSEWHERE):
         raise refused_file(misplaced)
     if not isinstance(data, dict):
-        what = f"a {type(data).__name__}"
-        raise refused_file([of_file(file, what, "a mapping with stream, kafka, ...")])
+        what = value_shown("", data)
+        raise refused_file([of_file(file, what, "allowed: a mapping with stream, kafka, ...")])
     problems = about("twice", "the key twice", "each key is allowed once")
     problems += about(
         "base", "a number in another base", "allowed: digits without a 0 before them, and without :"
     )
     lines = {at: line for kind, at, line in found if kind == "key"}
     return Parsed(file, data, lines, tuple(problems))
+
+
+def _constructed(node: yaml.Node, loader: Any) -> Any:
+    """The values of a YAML text.
+
+    Raises:
+        yaml.YAMLError: At the value that is none: a day 2026-02-30.
+    """
+    try:
+        return loader("").construct_document(node)
+    except yaml.MarkedYAMLError:
+        raise
+    except Exception as error:
+        for one in _scalars(node):
+            try:
+                loader("").construct_document(one)
+            except Exception:
+                raise _marked(f"{shown(one.value)}: {error}", one) from error
+        raise
+
+
+def _scalars(node: yaml.Node) -> Iterator[yaml.ScalarNode]:
+    if isinstance(node, yaml.MappingNode):
+        for pair in node.value:
+            yield from (one for part in pair for one in _scalars(part))
+    elif isinstance(node, yaml.SequenceNode):
+        yield from (one for part in node.value for one in _scalars(part))
+    elif isinstance(node, yaml.ScalarNode):
+        yield node
 
 
 def _check_structure(text: str, loader: Any) -> None:
@@ -311,7 +350,7 @@ def _allowed(root: type[BaseModel], error: Any, location: Location) -> str:
     kind, context = error["type"], error.get("ctx", {})
     if kind == "missing":
         return "required"
-    if kind == "extra_forbidden":
+    if kind in ("extra_forbidden", "invalid_key"):
         known = _fields_at(root, location[:-1])
         near = did_you_mean(str(location[-1]), known)
         return f"unknown key{near} allowed: {', '.join(known)}"
@@ -387,6 +426,10 @@ def value_shown(problem: str, given: Any) -> str:
         return _NOT_SHOWN
     if isinstance(given, dict | list):
         return "a mapping" if isinstance(given, dict) else "a list"
+    if isinstance(given, bool):
+        return str(given).lower()
+    if isinstance(given, date):  # or a time
+        return given.isoformat()
     if isinstance(given, str) and "@" in given and "://" not in given:
         return _NOT_SHOWN
     return shown(without_login(given) if isinstance(given, str) else given)

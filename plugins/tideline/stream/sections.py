@@ -6,6 +6,7 @@ what starts runs beside its schedule.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import date
@@ -14,6 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     ValidationInfo,
@@ -111,6 +113,19 @@ def _with_intervals(value: str) -> str:
     return value
 
 
+def written_out(example: str) -> BeforeValidator:
+    """A check that a time is no number: nobody knows whether of seconds or of milliseconds."""
+
+    def checked(value: object) -> object:
+        if isinstance(value, int | float) or (isinstance(value, str) and not _DAY.match(value)):
+            raise ValueError(f"allowed: {example}")
+        return value
+
+    return BeforeValidator(checked)
+
+
+_DAY = re.compile(r"\d{4}-\d\d-\d\d(?!\d)", re.ASCII)
+Day = Annotated[date, written_out("a day, for example 2026-01-31")]
 Address = Annotated[str, AfterValidator(safe_uri)]
 Schedule = Annotated[str, AfterValidator(_with_intervals)]
 Flag = Annotated[bool, Field(strict=True)]
@@ -143,7 +158,7 @@ _ACTIONS = {
 class AirflowSettings(Section):
     """How the Dag looks and behaves."""
 
-    start_date: date = Field(date(2020, 1, 1), description="The Dag's start date.")
+    start_date: Day = Field(date(2020, 1, 1), description="The Dag's start date.")
     tags: list[Tag] = Field(default_factory=list, description="Tags besides `tideline`.")
     owner: str = Field("data", description="Owner of the tasks.")
     retries: int = Field(2, ge=0, le=100, strict=True, description="Retries of a task.")

@@ -79,6 +79,7 @@ class Stream(Section):
         60,
         gt=0,
         le=3600,
+        strict=True,
         description="How long a run observes again until two observations agree and no transient"
         " fault is left; then it fails as retriable.",
     )
