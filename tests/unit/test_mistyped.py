@@ -72,3 +72,56 @@ def test_a_time_that_nobody_looks_at_is_refused(capsys, tmp_path):
     assert "--since: got '2026-01-31T00:00:00Z'; allowed only" in said(capsys, "decode", typed, *at)
     wrong = said(capsys, "decode", typed, "--again", "--since", "yesterday")
     assert "--since: got 'yesterday'; allowed: a time with its offset from UTC" in wrong
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("validate", ""),
+        ("plan", "orders.yaml", "--from", "", "--to", ""),
+        ("plan", "orders.yaml", "--ranges", ""),
+        ("run", "orders.yaml", "--run-id", ""),
+        ("status", "orders.yaml", ""),
+        ("erase", "orders.yaml", "--plan", "--raw-key", ""),
+        ("redrive", "orders.yaml", "--class", ""),
+    ],
+)
+def test_an_empty_argument_is_no_argument_that_was_left_out(capsys, arguments):
+    """As of a variable that is not set: a run by an empty window would be a live one."""
+    assert ": got nothing; allowed: " in said(capsys, *arguments)
+
+
+@pytest.mark.parametrize("text", ["1_0", " 1 ", "٣", "+1", "1.0", "0x1", "x", "9" * 5000])
+def test_a_number_is_digits(capsys, orders, text):
+    got = said(capsys, "explain", orders, "a", "0", text)
+    assert "argument OFFSET: got '" in got
+    assert "; allowed: a whole number, in digits" in got
+    assert len(got) < 1000
+
+
+@pytest.mark.parametrize("text", [" ", "a\0b", "a\nb\x1b", "x" * 251])
+def test_a_run_id_is_a_line_of_text(capsys, orders, text):
+    assert "allowed: text of at most 250 characters" in said(capsys, "run", orders, "--run-id", text)
+
+
+def test_an_option_that_is_given_twice_says_one_thing(capsys, orders):
+    """The last one would count in silence."""
+    for given in (("--run-id", "a", "--run-id", "b"), ("--json", "--output", "table")):
+        assert "given twice, and not alike; allowed: once" in said(capsys, "run", orders, *given)
+    text = said(capsys, "run", orders, "--json", "--output", "json", "--run-id", "a", "--run-id=a")
+    assert "unknown key, did you mean schedule?" in text
+
+
+def test_a_key_that_stands_twice_in_an_object_of_json_is_refused(capsys, tmp_path):
+    path = tmp_path / "a.yaml"
+    path.write_text("stream: a\nkafka: {topics: [a]}\ntable: {uri: /l}\n")
+    ranges = '[{"topic": "a", "partition": 0, "start_offset": 5, "end_offset": 8, "end_offset": 9}]'
+    text = said(capsys, "plan", path, "--ranges", ranges)
+    assert "'end_offset', 'end_offset']; allowed: each key of an object once" in text
+
+
+@pytest.mark.parametrize("command", ["validate", "plan", "status", "diff", "init", "doctor"])
+def test_a_path_that_no_system_takes_is_bad_input(capsys, orders, command):
+    path = f"{'x' * 5000}.yaml"
+    files = [path, orders] if command == "diff" else [path]
+    assert "bug" not in said(capsys, command, *files)

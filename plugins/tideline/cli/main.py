@@ -14,12 +14,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from inspect import getdoc
-from pathlib import Path
 from typing import Any, TextIO
 
 from tideline import __version__
 from tideline.cli import doctor as doctors
 from tideline.cli import erase_commands, fleets, reading, starting, tables, validating, writing
+from tideline.cli.arguments import Once, type_of
 from tideline.cli.helping import show_entries, whole_help
 from tideline.cli.output import CommandOutput
 from tideline.cli.streams import READER_GONE, Untold, give_up_answer, own_streams
@@ -79,7 +79,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     output = CommandOutput(options.output == "json", _file_of(options))
     _log_to_stderr(options.verbose, output)
     try:
-        if options.takes_stream and Path(options.file).is_dir():
+        if options.takes_stream and os.path.isdir(options.file):
             options.file = str(file_in(options.file, options.stream))
         return options.answer(options, output) or 0
     except Untold:
@@ -113,8 +113,6 @@ _BACKFILL: Words = {
 _NEEDS = {"decode": "decode", **dict.fromkeys(("fold", "current", "sweep"), "current")}
 """Sections that a command needs in the stream file."""
 _WORD = re.compile(r"(\[)?(--[a-z0-9-]+)? ?(\S*?)\]?(\.\.\.)?")
-_TYPES: Mapping[str, type] = {"N": int, "PARTITION": int, "OFFSET": int, "SHARE": float}
-"""What a value of that name is; any other is a text."""
 _INTERRUPTED = (
     "interrupted: no work is lost. A position moves only after its rows are in the table and have"
     " been counted. Run the same command again: it finishes what this command began"
@@ -157,7 +155,7 @@ def build_parser() -> argparse.ArgumentParser:
         _add_words(command, {"[--output table|json]": "the form of the answer; default: table"})
         text_of_json = "print one JSON object; the same as --output json"
         command.add_argument(
-            "--json", dest="output", action="store_const", const="json", help=text_of_json
+            "--json", dest="output", action=Once, nargs=0, const="json", help=text_of_json
         )
         command.add_argument("--verbose", "-v", action="store_true", help="log more")
         command.set_defaults(answer=answer, parser=command, output="table")
@@ -348,12 +346,15 @@ def _add_words(command: argparse._ActionsContainer, words: Words) -> None:
         elif "|" in value:
             more["choices"] = value.split("|")
         else:
-            more |= {"metavar": value, "type": _TYPES.get(value, str)}
+            more |= {"metavar": value, "type": type_of(value)}
         if flag is None:
             more["nargs"] = "*" if many else "?" if optional else None
             command.add_argument(value.lower() + "s" * bool(many), **more)
         else:
-            more |= {"action": "append", "default": []} if many else {}
+            if many:
+                more |= {"action": "append", "default": []}
+            elif value:
+                more["action"] = Once
             command.add_argument(flag, required=not optional, **more)
 
 

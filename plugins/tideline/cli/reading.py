@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -84,7 +85,7 @@ def status(options: argparse.Namespace, output: CommandOutput) -> None:
     """
     now = datetime.now(UTC)
     files = [contents_in(file) for file in files_in(options.files)]
-    folders = [f for f in options.files or [streams_folder()] if Path(f).is_dir()]
+    folders = [f for f in options.files or [streams_folder()] if os.path.isdir(f)]
     heading = [f"streams of {first_few(Path(f).resolve() for f in folders)}"] if folders else []
     streams = [stream for contents in files for stream in contents.streams]
     problems = tuple(str(problem) for contents in files for problem in contents.problems)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import sys
 from collections import Counter
@@ -42,9 +43,9 @@ def init(options: argparse.Namespace, output: CommandOutput) -> None:
         raise BadInput(
             f"{path}: a stream file ends with .yaml or .yml; Airflow loads no other file"
         )
-    if path.exists():
+    if os.path.lexists(path):
         raise BadInput(f"{path} is there already; remove it, or name another file")
-    if not path.parent.is_dir():
+    if not os.path.isdir(path.parent):
         raise BadInput(f"{path}: there is no folder {path.parent}; create it, or name another file")
     known = _topics(options.connection)
     if not known:

@@ -251,7 +251,7 @@ def _read_ranges(value: Any) -> tuple[RequestedRange, ...]:
     allowed = f"a list of objects with exactly {', '.join(_RANGE)}"
     if isinstance(value, str):
         try:
-            value = json.loads(value)
+            value = json.loads(value, object_pairs_hook=_each_once)
         except (ValueError, RecursionError):
             raise _refused("ranges", value, allowed) from None
     if not isinstance(value, list) or not value:
@@ -267,6 +267,18 @@ def _read_ranges(value: Any) -> tuple[RequestedRange, ...]:
             raise _refused("ranges", f"{partition} twice", allowed)
         seen.add(partition)
     return tuple(sorted(ranges, key=lambda r: r.topic_partition))
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON; of a key that stands twice, Python would take the last value in silence.
+
+    Raises:
+        BadInput: A key stands there twice.
+    """
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise _refused("ranges", [key for key, _ in pairs], "each key of an object once")
+    return found
 
 
 def _read_range(key: str, item: Any) -> RequestedRange:

@@ -6,6 +6,7 @@ that a schema makes are not known here; that they fit is checked when a run has 
 
 from __future__ import annotations
 
+import os
 import re
 from datetime import UTC, date, datetime
 from operator import attrgetter
@@ -273,7 +274,7 @@ class Part(Section):
             return None
         path = Path((info.context or {}).get(FOLDER, "."), value).absolute()
         # looked at while the file is read: a Dag shows what is wrong before any run
-        if not path.is_file():
+        if not os.path.isfile(path):
             raise ValueError(f"no such file: {path}")
         return str(path)
 

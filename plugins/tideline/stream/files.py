@@ -38,7 +38,7 @@ def streams_folder(folder: str | Path | None = None) -> Path:
         BadInput: There is no such folder.
     """
     found = Path(folder or os.environ.get("TIDELINE_STREAMS") or _OF_CHECKOUT)
-    if not found.is_dir():
+    if not os.path.isdir(found):
         raise BadInput(
             f"the folder of stream files: got {found}, which is no folder. Set TIDELINE_STREAMS, or"
             " name the folder in the Dag file: stream_dags('/path/to/streams')"
@@ -72,7 +72,7 @@ def files_in(given: Collection[str]) -> list[Path]:
     """
     found: list[Path] = []
     for path in map(Path, given):
-        inside = stream_paths(path) if path.is_dir() else [path]
+        inside = stream_paths(path) if os.path.isdir(path) else [path]
         if not inside:
             raise BadInput(f"{path}: no stream file in that folder; allowed: *.yaml, *.yml")
         found += inside
