@@ -12,7 +12,7 @@ from tests.simulation.spark import SimulatedSpark
 from tests.simulation.table import key_of
 from tideline.cli import tables as command
 from tideline.cli.output import CommandOutput
-from tideline.errors import AuditNotClean, BadInput, FoldingHalted
+from tideline.errors import AuditNotClean, BadInput, FoldingHalted, StreamBusy
 from tideline.folding.current_checking import check_current
 from tideline.folding.fold_steps import fold_changes
 from tideline.model.current import FoldRefusal
@@ -74,6 +74,19 @@ def test_a_look_tells_changes_without_an_order_and_writes_nothing(folded):
     assert folded.ledger().read().folding == before
     with pytest.raises(FoldingHalted, match="key_moved"):
         fold_changes(folded.open("folds"), "anew")
+
+
+def test_who_audits_buckets_beside_a_fold_is_told_whom_it_waits_for(folded):
+    """And how to audit all the same."""
+    with folded.ledger().lease("decoder"):
+        with pytest.raises(StreamBusy) as busy:
+            audit_stream(folded.open("look"), 1)
+        audit, _ = audit_stream(folded.open("look"))
+    assert "the decoder lease is held by process" in busy.value.message
+    assert "UTC at least; try again later. Whoever decodes, folds or erases" in busy.value.message
+    assert "An audit without buckets waits for nobody" in busy.value.message
+    assert busy.value.lease == "decoder"
+    assert audit.clean
 
 
 def test_who_looks_at_another_table_is_told_the_way_on(folded):

@@ -71,7 +71,7 @@ class AuditStream(_Operation):
 
     Args:
         stream: Name of a stream in the streams folder.
-        buckets: Of so many of the current table's Spark reads all rows, each day of others in turn,
+        buckets: Of so many of the current table's all rows are read, each day of others in turn,
             unless the form says how many; 0 for none.
         form: The keys that a run's conf may have, and their types; None: the conf is not checked.
         folder: Folder of stream files; None: `streams_folder` says which.

@@ -279,9 +279,9 @@ def ledger(stream: Stream, options: argparse.Namespace, output: CommandOutput) -
 def audit(stream: Stream, options: argparse.Namespace, output: CommandOutput) -> int:
     """Compare ledger, table and broker.
 
-    The audit reads no values, and no rows of the current table. With --buckets N Spark also reads
-    all rows of N buckets of the current table, other buckets each day, and compares them with their
-    changes.
+    The audit reads no values, and no rows of the current table. With --buckets N it also reads all
+    rows of N buckets of the current table, other buckets each day, and compares them with their
+    changes; while somebody decodes or folds, it then ends with exit status 4.
     """
     if options.buckets < 0:
         raise BadInput(f"--buckets: got {options.buckets}; allowed: 0 or more")

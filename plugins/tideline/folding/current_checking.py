@@ -85,7 +85,10 @@ def count_current(run: RunContext) -> CurrentAudit | None:
 def audit_current(run: RunContext, buckets: int) -> CurrentAudit | None:
     """`count_current`, and the rows of as many buckets, those whose turn it is today.
 
-    Where a fold is under way, or changes are others since they were folded, no rows are looked at.
+    Where a fold is open, or changes are others since they were folded, no rows are looked at.
+
+    Raises:
+        StreamBusy: Somebody decodes, folds or erases now.
     """
     found = count_current(run)
     if found is None or not buckets:
@@ -95,6 +98,12 @@ def audit_current(run: RunContext, buckets: int) -> CurrentAudit | None:
     except BadInput as error:
         log.warning("no rows of the current table were looked at: %s", error)
         return found
+    except StreamBusy as error:
+        raise StreamBusy(
+            f"{error.message}. Whoever decodes, folds or erases holds that lease, and no bucket can"
+            " be read meanwhile. An audit without buckets waits for nobody",
+            **error.facts,
+        ) from error
     flaws = tuple(flaw for flaw in check.flaws if flaw not in found.wrong)
     layout = None if check.folding is None else check.folding.layout
     is_proven = not flaws and layout is not None and len(check.buckets) == layout.buckets

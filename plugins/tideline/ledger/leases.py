@@ -110,7 +110,8 @@ def refuse_held(state: LedgerState, holder: str, *names: str) -> None:
         if theirs and (not names or held.name in names):
             raise StreamBusy(
                 f"stream {state.control.stream}: the {held.name} lease is held by process"
-                f" {held.pid} on {held.host} until {held.expires_at:%H:%M:%S} UTC; try again later",
+                f" {held.pid} on {held.host} until {held.expires_at:%H:%M:%S} UTC at"
+                " least; try again later",
                 stream=state.control.stream,
                 lease=held.name,
                 rewind=state.control.rewind is not None,

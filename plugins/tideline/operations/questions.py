@@ -31,7 +31,7 @@ def audit_stream(run: RunContext, buckets: int = 0) -> tuple[Audit, tuple[Findin
     """Ledger against tables, and ledger against broker; reads no values and writes nothing.
 
     Args:
-        buckets: Of so many of the current table's Spark reads all rows, each day of others in turn.
+        buckets: Of so many of the current table's all rows are read, each day of others in turn.
 
     Raises:
         ServiceAway: The brokers do not give a stable answer.
