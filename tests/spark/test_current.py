@@ -209,7 +209,10 @@ def test_a_key_is_explained(orders, capsys):
     assert capsys.readouterr().out.startswith("key_id=1: exists; 2 changes")
     for wrong, why in (
         (["--key", "id=7"], "--key: got 'id'"),
-        (["--key", "key_id=seven"], "key_id: got 'seven'; allowed: a value of type int64"),
+        (
+            ["--key", "key_id=seven"],
+            "key_id: got 'seven'; allowed: a whole number in digits, of int64",
+        ),
         (["--key", "key_id"], "--key: got null alone; allowed: one value at least"),
         (["orders", "0", "1", "--key", "key_id=7"], "either a key or a record"),
         ([], "allowed: TOPIC PARTITION OFFSET, or --key"),

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.worlds.build import ID, NOW, head, position
+from tideline.cli.main import main
 from tideline.documents import dump
 from tideline.errors import BadInput
 from tideline.folding.fold_rules import unproven_since
@@ -304,3 +305,25 @@ def test_keys_of_several_columns(tmp_path):
         ["2", "a,b"],
         ["\u2028", "x\n"],
     ]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ("--plan",),
+        ("--reason", "request 7"),
+        ("--future",),
+        ("--now", "--yes"),
+        ("--quarantine-by-bytes",),
+        ("--whole-keys",),
+        ("--settles", "erase-1"),
+    ],
+)
+def test_options_about_keys_need_a_key(tmp_path, capsys, given):
+    """Without one the command finishes what is begun, and deletes files, also beside --plan."""
+    path = tmp_path / "s.yaml"
+    path.write_text(f"stream: s\nkafka: {{topics: [t]}}\ntable: {{uri: {tmp_path}/lake/t}}\n")
+    assert main(["erase", str(path), *given]) == 2
+    said = capsys.readouterr().err
+    assert f"{given[0]}: got no key; allowed only with --key, --raw-key or --keys-from" in said
+    assert not (tmp_path / "lake").exists()

@@ -128,3 +128,44 @@ def test_a_time_that_python_cannot_hold_stops_nothing(tmp_path):
     newest = newest_marked(table, ID, "snapshot", ("last",), None)
     assert (newest + timedelta(days=1)).year == 9999
     assert earliest_from(table, [PlaceInLog(ID, 0, 0, 0)]).year == 1
+
+
+KINDS = {
+    "n": (pa.int64(), "a whole number in digits, of int64"),
+    "at": (pa.timestamp("us", "UTC"), "a time, as 2026-01-31T00:00:00Z, with its offset from UTC"),
+    "here": (pa.timestamp("us"), "a time, as 2026-01-31T00:00:00"),
+    "day": (pa.date32(), "a day, as 2026-01-31"),
+    "raw": (pa.binary(), "hexadecimal digits"),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        *(("n", text) for text in ("", " 7", "+7", "7.0", "7e0", "0x7", "-0x7", "1_0", "7\0")),
+        *(("n", text) for text in ("\u0667", "9" * 20, "9" * 5000)),
+        *(("at", text) for text in ("2026-01-31", "2026-01-31T00:00:00", "yesterday", "0")),
+        *(("here", text) for text in ("2026-01-31T00:00:00Z", "31.01.2026")),
+        *(("day", text) for text in ("2026-1-1", "2026-13-01", "20260131", "2026-01-31T00:00:00")),
+        ("raw", "0x7"),
+    ],
+)
+def test_a_text_that_is_no_value_of_its_column_is_refused(tmp_path, name, text):
+    """With how such a value is written; 0x7 would be another row's 7."""
+    kind, allowed = KINDS[name]
+    write_deltalake(str(tmp_path), pa.table({name: pa.array([None], kind)}))
+    table = TargetTable(str(tmp_path), {})
+    for ask in (
+        lambda: table.rows_with([{name: text}], [name]),
+        lambda: table.spelled([{name: text}]),
+    ):
+        with pytest.raises(BadInput) as refused:
+            ask()
+        assert refused.value.message.endswith(f"; allowed: {allowed}")
+        assert len(refused.value.message) < 200
+
+
+def test_one_number_has_several_spellings(tmp_path):
+    write_deltalake(str(tmp_path), pa.table({"n": [0, 7]}))
+    keys = [{"n": text} for text in ("7", "007", "-0")]
+    assert [k["n"] for k in TargetTable(str(tmp_path), {}).spelled(keys)] == ["7", "7", "0"]

@@ -101,7 +101,9 @@ def test_a_number_is_digits(capsys, orders, text):
 
 @pytest.mark.parametrize("text", [" ", "a\0b", "a\nb\x1b", "x" * 251])
 def test_a_run_id_is_a_line_of_text(capsys, orders, text):
-    assert "allowed: text of at most 250 characters" in said(capsys, "run", orders, "--run-id", text)
+    assert "allowed: text of at most 250 characters" in said(
+        capsys, "run", orders, "--run-id", text
+    )
 
 
 def test_an_option_that_is_given_twice_says_one_thing(capsys, orders):

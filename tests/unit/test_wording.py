@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tideline.model.offsets import OffsetRange
-from tideline.model.wording import first_few
+from tideline.model.wording import first_few, not_among
 
 PACKAGE = Path(__file__).parents[2] / "plugins" / "tideline"
 
@@ -30,6 +30,19 @@ def test_things_that_hold_commas_stand_apart():
     """Offsets with a reason each: a comma does not tell where one ends."""
     assert first_few(["[0, 1) (a, b)", "[2, 3)"], 1, "; ") == "[0, 1) (a, b) and 1 more"
     assert first_few(["[0, 1) (a, b)", "[2, 3)"], separator="; ") == "[0, 1) (a, b); [2, 3)"
+
+
+@pytest.mark.parametrize(
+    ("given", "known", "said"),
+    [
+        ("ordrs", ["orders", "pay"], "got 'ordrs', did you mean orders? allowed: orders, pay"),
+        ("KEY_ID", ["key_id"], "got 'KEY_ID', did you mean key_id? allowed: key_id"),
+        ("x", ["orders"], "got 'x'; allowed: orders"),
+        ("x", [], "got 'x'; there is none"),
+    ],
+)
+def test_a_name_that_is_none_is_told_with_those_that_there_are(given, known, said):
+    assert not_among(given, known) == said
 
 
 def test_no_message_of_the_package_counts_the_rest_by_itself():

@@ -22,6 +22,8 @@ from tideline.model.wording import first_few, how_many, not_among, shown, size_t
 from tideline.stream.stream import Stream
 from tideline.wiring import open_ledger, open_tables
 
+_ABOUT_KEYS = ("plan", "reason", "future", "now", "quarantine_by_bytes", "whole_keys", "settles")
+"""Options that say something of given keys."""
 _COLUMNS = ("table", "rows", "files with rows", "size", "removed in version", "deleted")
 
 
@@ -45,6 +47,8 @@ def erase(stream: Stream, options: argparse.Namespace, output: CommandOutput) ->
     raw_keys = tuple(map(_raw_key, options.raw_key))
     if options.keys_from is not None:
         keys = (*keys, *read_keys(Path(options.keys_from)))
+    if not keys and not raw_keys:
+        _refuse_what_is_about_keys(options)
     if not 0 < options.most <= 1:
         raise BadInput(f"--most: got {options.most}; allowed: a share above 0, and at most 1")
     by = os_user(options.by)
@@ -86,6 +90,21 @@ def erase(stream: Stream, options: argparse.Namespace, output: CommandOutput) ->
     return _status(answer.erasure)
 
 
+def _refuse_what_is_about_keys(options: argparse.Namespace) -> None:
+    """Without a key interrupted erasures are finished, and files are deleted: not by mistake.
+
+    Raises:
+        BadInput: An option says that a key was meant.
+    """
+    given = (name for name in _ABOUT_KEYS if getattr(options, name))
+    if (name := next(given, None)) is not None:
+        raise BadInput(
+            f"--{name.replace('_', '-')}: got no key; allowed only with --key, --raw-key or"
+            " --keys-from. Without a key the command finishes interrupted erasures, and deletes"
+            " files that are due. Nothing was changed"
+        )
+
+
 def _status(erasure: Erasure | None) -> int:
     """That of an audit, where it found a flaw."""
     audit = None if erasure is None else erasure.audit
@@ -113,7 +132,10 @@ def _ask(stream: Stream, options: argparse.Namespace) -> None:
 def _key(text: str) -> Mapping[str, str]:
     column, equals, value = text.partition("=")
     if not equals or not column or not value:
-        raise BadInput("--key: got another form; allowed: COLUMN=VALUE")  # the text may be a key
+        raise BadInput(  # the text may be a key
+            "--key: got another form; allowed: COLUMN=VALUE, with a value; is a variable of the"
+            " shell not set?"
+        )
     return {column: value}
 
 
@@ -123,7 +145,9 @@ def _raw_key(text: str) -> bytes:
     try:
         return bytes.fromhex(text[2:])
     except ValueError as error:
-        raise BadInput("--raw-key: got 0x and no hexadecimal digits") from error
+        raise BadInput(
+            "--raw-key: got 0x and no hexadecimal digits; allowed: two for each byte, or text"
+        ) from error
 
 
 def erasures(stream: Stream, options: argparse.Namespace, output: CommandOutput) -> int:

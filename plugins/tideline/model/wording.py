@@ -59,15 +59,21 @@ def not_among(value: str, known: Iterable[str], most: int = 20) -> str:
     a name that somebody typed uses this.
     """
     every = list(known)
-    return f"got {shown(value)}{did_you_mean(value, every)} allowed: {first_few(every, most)}"
+    allowed = f"allowed: {first_few(every, most)}" if every else "there is none"
+    return f"got {shown(value)}{did_you_mean(value, every)} {allowed}"
 
 
 def did_you_mean(value: str, known: Iterable[str]) -> str:
-    """The end of `got VALUE`: a question with the names that are near, a semicolon if none is."""
+    """The end of `got VALUE`: a question with the names that are near, a semicolon if none is.
+
+    A name in another case is near.
+    """
     # Imported here: a run needs none.
     from difflib import get_close_matches
 
-    near = get_close_matches(value, list(known), 3)
+    every = list(known)
+    near = get_close_matches(value, every, 3)
+    near = near or [name for name in every if name.lower() == value.lower()]
     return f", did you mean {' or '.join(near)}?" if near else ";"
 
 

@@ -67,6 +67,14 @@ _SHORTEST = 4
 """Bytes of a value that is looked for in records: a shorter one is in many of them."""
 _ROUNDING = ("float", "double", "boolean")
 """Types that more than one given value becomes the same value of."""
+_AS_WRITTEN = {
+    **dict.fromkeys(("long", "integer", "short", "byte"), ", in digits"),
+    "date": ", as 2026-01-31",
+    "timestamp": ", as 2026-01-31T00:00:00Z, with its offset from UTC",
+    "timestamp_ntz": ", as 2026-01-31T00:00:00",
+    "binary": ", in hexadecimal digits",
+}
+"""How a value of a type is given, for messages."""
 _SAY_BARE: tuple[tuple[TableKind, str, object], ...] = (
     ("decoded", "is_tombstone", True),
     ("quarantine", "error_class", NO_CHANGE),
@@ -135,7 +143,9 @@ class AskedKeys:
             own = [t for t in run.typed.by_type.values() if t.columns()]
             return replace(self, keys=tuple(_spelled(own, tables, self.keys)))
         except BadInput:  # it shows the value
-            kinds = ", ".join(f"{name} is {types[name]}" for name in names)
+            kinds = ", ".join(
+                f"{name} is {types[name]}{_AS_WRITTEN.get(types[name], '')}" for name in names
+            )
             raise BadInput(
                 f"--key: got a value that its column cannot have; allowed: {kinds}"
             ) from None

@@ -113,8 +113,9 @@ class ErasePlan:
         lines = []
         if self.without:
             lines.append(
-                f"{len(self.without)} keys have no record in any table, in the order in which they"
-                f" were given number {first_few(self.without, 20)}: look at case, blanks and column"
+                f"no table has a record of {how_many(len(self.without), 'key')}, in the order in"
+                f" which you gave them number {first_few(self.without, 20)}: look at case, blanks"
+                " and column"
                 + (f"; {self.undecoded:,} offsets are not decoded yet" if self.undecoded else "")
             )
         if self.erasure is None:

@@ -6,6 +6,7 @@ are read, a file at a time.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
@@ -23,6 +24,7 @@ from tideline.model.offsets import (
     union,
 )
 from tideline.model.plan import LandedRange
+from tideline.model.wording import shown
 from tideline.table.arrays import IDENTITY, by_identity, integers, places_in, runs, topics_in
 from tideline.table.opened import Opened, active_files
 from tideline.table.schema import COORDINATES
@@ -230,6 +232,23 @@ def _value(kind: pa.DataType, name: str, text: str | None) -> pa.Scalar:
     try:
         if pa.types.is_binary(kind):
             return pa.scalar(bytes.fromhex(text), kind)
+        if pa.types.is_integer(kind) and _DIGITS.fullmatch(text) is None:
+            raise ValueError("Arrow takes 0x10 for 16")
         return pa.scalar(text).cast(kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
-        raise BadInput(f"{name}: got {text!r}; allowed: a value of type {kind}") from error
+        raise BadInput(f"{name}: got {shown(text)}; allowed: {_as_written(kind)}") from error
+
+
+_DIGITS = re.compile("-?[0-9]+")
+
+
+def _as_written(kind: pa.DataType) -> str:
+    """How a value of a type is written, for messages."""
+    if pa.types.is_integer(kind):
+        return f"a whole number in digits, of {kind}"
+    if pa.types.is_timestamp(kind):
+        zone = "Z, with its offset from UTC" if kind.tz else ""
+        return f"a time, as 2026-01-31T00:00:00{zone}"
+    if pa.types.is_date(kind):
+        return "a day, as 2026-01-31"
+    return "hexadecimal digits" if pa.types.is_binary(kind) else f"a value of type {kind}"
