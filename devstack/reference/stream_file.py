@@ -63,7 +63,7 @@ def build_page() -> str:
     lines = [
         "One YAML file for each stream, in `dags/streams/` or the folder that",
         "[`TIDELINE_STREAMS`](variables.md) names; editors check it with",
-        "[`stream.schema.json`](../stream.schema.json). Unknown keys, keys without a value, wrong",
+        "[`stream.schema.json`](../stream.schema.json). Unknown keys, empty sections, wrong",
         "types and contradictions are refused with file, line, key, value and what is allowed; so",
         "are anchors and aliases, more than 20 levels, and more than 1,000,000 bytes. In Airflow a",
         "refused file becomes a Dag without a schedule, named like the file and tagged `refused`,",
@@ -135,8 +135,11 @@ class _Sections:
 
     def _resolved(self, value: _Json) -> _Json:
         """A property with what it refers to; its own words go first."""
-        if "anyOf" in value:
-            return {**value, "oneOf": value["anyOf"]}
+        forms = [form for form in value.get("anyOf", ()) if form.get("type") != "null"]
+        if len(forms) == 1:  # that nothing may stand there is said by the default
+            return {**self._resolved(forms[0]), **value}
+        if forms:
+            return {**value, "oneOf": forms}
         if "$ref" in value:
             return {**self._names[value["$ref"].rpartition("/")[2]], **value}
         return value
@@ -150,7 +153,7 @@ class _Sections:
 
     def _allowed(self, value: _Json) -> str:
         if "enum" in value:
-            return codes(word for word in value["enum"] if word is not None)
+            return codes(value["enum"])
         if "oneOf" in value:
             return " or ".join(self._allowed(self._resolved(form)) for form in value["oneOf"])
         if "properties" in value:

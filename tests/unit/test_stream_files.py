@@ -669,11 +669,15 @@ def test_null_is_a_word_of_yaml_and_of_ours():
     assert parse_stream(DECODED, "f.yaml").decode.lenient == ()
 
 
+def forms_of(schema, found):
+    """What may stand at a place, with what it refers to."""
+    for form in (found, *found.get("anyOf", ()), *found.get("oneOf", ())):
+        yield schema["$defs"][form["$ref"].rpartition("/")[2]] if "$ref" in form else form
+
+
 def all_keys(schema, found, at=()):
     """Every key of a file, with the keys that it is below."""
-    forms = [found, *found.get("anyOf", ()), *found.get("oneOf", ())]
-    for form in forms:
-        form = schema["$defs"][form["$ref"].rpartition("/")[2]] if "$ref" in form else form
+    for form in forms_of(schema, found):
         for name, value in form.get("properties", {}).items():
             yield (*at, name)
             yield from all_keys(schema, value, (*at, name))
@@ -684,12 +688,8 @@ def all_keys(schema, found, at=()):
 SCHEMA = json.loads(json_schema_of(Stream))
 
 
-@pytest.mark.parametrize("key", dict.fromkeys(all_keys(SCHEMA, SCHEMA)), ids=str)
-def test_no_key_goes_without_a_value(key):
-    """`current:` alone is no word about a current table: the rest was forgotten. One rule for all.
-
-    The JSON Schema, by which editors check, says the same.
-    """
+def without_value(key):
+    """A stream file that has nothing behind one key, and the problems of that key."""
     given = yaml.safe_load(CURRENT)
     section = given
     for name, below in pairwise(key):
@@ -700,14 +700,37 @@ def test_no_key_goes_without_a_value(key):
             section[name] = section[name] if isinstance(section.get(name), dict) else empty
             section = section[name]
     section[key[-1]] = None
-    with pytest.raises(StreamFileError) as refused:
+    try:
         parse_stream(yaml.safe_dump(given), "f.yaml")
-    at = [p for p in refused.value.problems if p["key"] == ".".join(map(str, key))]
-    assert [p["value"] for p in at] == ["nothing"]
-    assert at[0]["line"] > 1 or len(key) == 1
-    assert "None" not in refused.value.message
-    errors = Draft202012Validator(SCHEMA).iter_errors(given)
-    assert any((*error.absolute_path,) == key for error in deepest(errors))
+    except StreamFileError as refused:
+        found = [p for p in refused.problems if p["key"] == ".".join(map(str, key))]
+        return given, found
+    return given, []
+
+
+def is_section(key):
+    form = SCHEMA
+    for name in key:
+        form = next(f for f in forms_of(SCHEMA, form) if "items" in f or "properties" in f)
+        form = form["items"] if name == 0 else form["properties"][name]
+    return "$ref" in form
+
+
+EVERY_KEY = tuple(dict.fromkeys(all_keys(SCHEMA, SCHEMA)))
+
+
+@pytest.mark.parametrize("key", EVERY_KEY, ids=str)
+def test_null_means_one_thing_to_files_and_to_editors(key):
+    """`current:` alone is no word about a current table: the rest was forgotten.
+
+    The JSON Schema, by which editors check, says the same of each key.
+    """
+    given, problems = without_value(key)
+    errors = deepest(Draft202012Validator(SCHEMA).iter_errors(given))
+    assert bool(problems) == any((*error.absolute_path,) == key for error in errors)
+    assert {p["value"] for p in problems} <= {"nothing"}
+    assert all("None" not in str(p) for p in problems)
+    assert problems or not is_section(key)
 
 
 def deepest(errors):
@@ -719,14 +742,18 @@ def deepest(errors):
 
 def test_a_section_without_keys_is_told_how_to_take_its_defaults():
     with pytest.raises(StreamFileError) as refused:
-        parse_stream(CURRENT + "registry:\ncatalog:\nschedule:\n", "f.yaml")
+        parse_stream(CURRENT + "registry:\ncatalog:\n", "f.yaml")
     assert refused.value.message.splitlines() == [
         "f.yaml:7: registry: got nothing; allowed: keys below it: connection; {} for their"
         " defaults; or leave the key out",
         "f.yaml:8: catalog: got nothing; allowed: keys below it: connection, name; or leave the"
         " key out",
-        "f.yaml:9: schedule: got nothing; allowed: a value; or leave the key out",
     ]
+
+
+def test_no_schedule_may_be_said():
+    """As to Airflow; and of each topic of a fleet, to take the template's away."""
+    assert parse_stream(CURRENT + "schedule: null\n", "f.yaml").schedule is None
 
 
 @pytest.mark.parametrize(

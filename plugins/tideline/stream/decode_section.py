@@ -457,7 +457,7 @@ OnValue = Annotated[
     _OnValue,
     BeforeValidator(
         lambda value: "null" if value is None else value,  # as YAML reads that word
-        json_schema_input_type=Literal["null", "quarantine", None],
+        json_schema_input_type=_OnValue | None,
     ),
 ]
 ColumnOfTable = Annotated[str, Field(min_length=1, max_length=1000)]

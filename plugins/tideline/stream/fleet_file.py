@@ -66,7 +66,7 @@ class Fleet(Section):
         default_factory=dict,
         description="The value of `{name}` in the stream of a topic; by default the topic.",
     )
-    discover: Schedule = Field(
+    discover: Schedule | None = Field(
         _FIRST_LOOK,
         description="Cron expression: when the fleet's Dag looks for topics. With `shards` each of"
         " its runs does, and the template's schedule counts.",

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import date
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
     AfterValidator,
@@ -50,41 +50,41 @@ class Section(BaseModel):
 
     @field_validator("*", mode="wrap")
     @classmethod
-    def _no_key_without_a_value(
+    def _no_section_without_a_value(
         cls, value: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo
     ) -> Any:
-        """Refuse `key:` with nothing behind it in a file: nobody knows what was meant."""
-        checked = handler(value)  # it says what is allowed, where null never is
-        if value is None and FOLDER in (info.context or {}):
-            raise PydanticCustomError("nothing", "a value, or leave the key out")
+        """Refuse a section with nothing behind its name in a file, which turns something on.
+
+        Null for a value is a word that files have: `schedule: null` is no schedule.
+        """
+        checked = handler(value)
+        is_of_file = FOLDER in (info.context or {})
+        if value is None and is_of_file and _holds_section(cls, info.field_name):
+            raise PydanticCustomError("nothing", "a section, or leave the key out")
         return checked
 
 
+def _holds_section(model: type[Section], name: str | None) -> bool:
+    annotation = model.model_fields[str(name)].annotation
+    kinds = (annotation, *get_args(annotation))  # of `X | None`
+    return any(isinstance(kind, type) and issubclass(kind, Section) for kind in kinds)
+
+
 class FileSchema(GenerateJsonSchema):
-    """A JSON Schema that has null as files have it: it stands for a default, and nowhere else."""
+    """A JSON Schema in which a section is never null, as in files."""
 
     def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
-        """The schema of what may be there."""
-        return self.generate_inner(schema["schema"])
+        """Null and what may be there; of a section the section alone."""
+        found = self.generate_inner(schema["schema"])
+        return found if "$ref" in found else super().nullable_schema(schema)
 
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
-        """With the default, if there is one; of a section that is always there, its keys'."""
-        if schema.get("default", ...) is None:
-            return self.generate_inner(schema["schema"])
-        found = super().default_schema(schema)
-        made_by = schema.get("default_factory")
-        is_section = isinstance(made_by, type) and issubclass(made_by, Section)
-        return {**found, "default": {}} if is_section else found
-
-    def encode_default(self, dft: Any) -> Any:
-        """The default as JSON, a section's without the keys that are not there."""
-        return _without_null(super().encode_default(dft))
-
-
-def _without_null(value: Any) -> Any:
-    if not isinstance(value, dict):
-        return value
-    return {key: _without_null(inner) for key, inner in value.items() if inner is not None}
+        """With its default: of a section none where it is left out, or its keys' defaults."""
+        found = self.generate_inner(schema["schema"])
+        if "$ref" in found and "default_factory" in schema:
+            return {**found, "default": {}}
+        is_without = "$ref" in found and schema.get("default", ...) is None
+        return found if is_without else super().default_schema(schema)
 
 
 def given_twice(values: Iterable[str]) -> list[str]:
