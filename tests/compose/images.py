@@ -56,7 +56,7 @@ _POSTGRES_RUN = """\
 set -e
 if [ ! -s "$PGDATA/PG_VERSION" ]; then
   chmod 700 "$PGDATA"
-  initdb --username "$POSTGRES_USER" --pwfile <(echo "$POSTGRES_PASSWORD") \
+  initdb --encoding UTF8 --username "$POSTGRES_USER" --pwfile <(echo "$POSTGRES_PASSWORD") \
     --auth-host scram-sha-256 --auth-local trust --no-sync
   echo "host all all all scram-sha-256" >> "$PGDATA/pg_hba.conf"
   sockets="-c unix_socket_directories=/tmp"

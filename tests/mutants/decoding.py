@@ -207,7 +207,7 @@ MUTANTS = (
     ),
     Mutant(
         "metrics: what is not decoded is told",
-        "publish(metrics.UNDECODED, left, stream=stream)",
+        "publish(metrics.UNDECODED, 0 if file.decode is None else left, stream=stream)",
         "pass",
         "tests/dags/test_metrics.py::"
         "test_what_is_landed_and_not_decoded_is_told_from_the_first_offset",

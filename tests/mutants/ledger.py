@@ -217,7 +217,7 @@ MUTANTS = (
     ),
     Mutant(
         "a log with a hole is not understood",
-        "if newer and newer != [*range(state.version + 1, newer[-1] + 1)]:",
+        "if newer and newer[-1] - state.version != len(newer):",
         "if False:",
         f"{OWN_LOG}::test_a_log_with_a_hole_or_without_a_beginning_is_refused",
     ),

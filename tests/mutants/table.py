@@ -58,8 +58,8 @@ MUTANTS = (
     ),
     Mutant(
         "what a table's own log says is not waited for (R13)",
-        "if text.startswith(_OF_THE_LOG) and not text.startswith(_OF_A_DISK):",
-        'if "is not supported" in text:',
+        "is_of_log = text.startswith(_OF_THE_LOG) and not text.startswith(_OF_A_DISK)",
+        'is_of_log = "is not supported" in text',
         FEATURES,
     ),
     Mutant(
@@ -89,8 +89,8 @@ MUTANTS = (
     ),
     Mutant(
         "a disk that fails is away, and not unreadable",
-        "if text.startswith(_OF_THE_LOG) and not text.startswith(_OF_A_DISK):",
-        "if text.startswith(_OF_THE_LOG):",
+        "is_of_log = text.startswith(_OF_THE_LOG) and not text.startswith(_OF_A_DISK)",
+        "is_of_log = text.startswith(_OF_THE_LOG)",
         FEATURES,
     ),
     Mutant(
@@ -131,6 +131,24 @@ MUTANTS = (
         "                return made\n",
         "",
         "tests/unit/test_table_commit.py::test_a_commit_whose_answer_was_lost_is_found",
+    ),
+    Mutant(
+        "a commit that comes in part is no commit",
+        '    if len(body) != meta["size"]:\n',
+        "    if False:\n",
+        "tests/integration/test_reads_cut_short.py",
+    ),
+    Mutant(
+        "files that went with their table are not called damaged",
+        "            self._refuse_moved(table, path)\n",
+        "",
+        "tests/integration/test_reads_cut_short.py",
+    ),
+    Mutant(
+        "a log whose table was moved is not called broken",
+        "if is_of_log and not _GONE_MEANWHILE.search(text):",
+        "if is_of_log:",
+        "tests/integration/test_reads_cut_short.py",
     ),
     Mutant(
         "the commit itself looks whose table it is (R13)",

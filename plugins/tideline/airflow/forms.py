@@ -120,7 +120,7 @@ def links(stream: str | None = None) -> str:
     elif site is not None:
         page = docs.RUNBOOK.removesuffix(".md")
         ways += [f"[runbook]({site.rstrip('/')}/{page}/)", f"[docs]({site})"]
-    return " · ".join(ways)
+    return " | ".join(ways)
 
 
 def decoded_assets(stream: Stream) -> dict[str, Asset]:

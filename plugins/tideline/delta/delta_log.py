@@ -218,7 +218,7 @@ class DeltaLog:
 
     def get(self, path: str) -> bytes:
         """A small file of the table, by one request."""
-        return bytes(obstore.get(self._objects(), self._prefix + path).bytes())
+        return _whole(obstore.get(self._objects(), self._prefix + path))
 
     def put(self, path: str, data: bytes) -> None:
         """Write a small file of the table, by one request."""
@@ -248,7 +248,7 @@ class DeltaLog:
             found = obstore.get(self._objects(), path)
         except FileNotFoundError:
             return None
-        return bytes(found.bytes()), _tag(found.meta)
+        return _whole(found), _tag(found.meta)
 
     def _seen(self, path: str, seconds: float) -> tuple[bytes, str | None] | None:
         """As `_read`; some stores refuse a PUT before the one that was first is to be seen."""
@@ -295,7 +295,7 @@ class DeltaLog:
             checkpoint = obstore.get(self._objects(), path)
             if checkpoint.meta["size"] > _LARGEST:
                 raise NotUnderstood(f"its checkpoint has {checkpoint.meta['size']} bytes")
-            body = bytes(checkpoint.bytes())
+            body = _whole(checkpoint)
             try:
                 state = read_checkpoint(start, body)
             except (*_NOT_AS_WRITTEN, OSError) as error:  # no store's: these are bytes
@@ -375,6 +375,18 @@ def _refuse_both(version: int, lines: Sequence[Action]) -> None:
     )
     if both := sorted(added & gone):
         raise DisputedLog(f"version {version} is damaged: it adds and removes {both[0]}")
+
+
+def _whole(found: Any) -> bytes:
+    """An object's bytes: a commit that ends early would lack files, and its rows stand twice.
+
+    Raises:
+        OSError: They are fewer than the object has.
+    """
+    body, meta = bytes(found.bytes()), found.meta
+    if len(body) != meta["size"]:
+        raise OSError(f"{len(body)} of {meta['size']} bytes of {meta['path']} have come")
+    return body
 
 
 def _tag(entry: Mapping[str, Any]) -> str:

@@ -7,6 +7,7 @@ read, but to write a file again that holds other rows, too.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -20,7 +21,7 @@ from deltalake import CommitProperties
 from deltalake import exceptions as delta_errors
 from pyarrow.fs import PyFileSystem
 
-from tideline.delta.delta_io import discard_folder, files_of, is_damaged
+from tideline.delta.delta_io import discard_folder, files_of, is_damaged, read_parquet
 from tideline.errors import (
     BadInput,
     CommitConflict,
@@ -51,6 +52,7 @@ from tideline.table.opened import Opened, active_files
 from tideline.table.rows import (
     Grouped,
     Reader,
+    RowsReader,
     count_rows,
     read_coordinates,
     rows_with,
@@ -83,6 +85,11 @@ _SAME_NAME = "Duplicate field name"
 """How delta-rs says that a name differs from another one in case alone, also inside of a column."""
 _OF_THE_LOG, _OF_A_DISK = "Kernel error: ", "Kernel error: Io error: "
 """How delta-rs begins what it says about a table's log; an object store gives an `OSError`."""
+
+_GONE_MEANWHILE = re.compile(
+    r"File not found: |Object at location .* not found|Invalid table location: Path does not exist"
+)
+"""What it says of a file that was listed and is not there when it is read: that passes."""
 
 
 class TargetTable:
@@ -280,7 +287,7 @@ class TargetTable:
         if table is None:
             return []
         with self._reachable():
-            return rows_with(table, self._options, keys, columns)
+            return rows_with(table, self._rows(table), keys, columns)
 
     def scan(
         self,
@@ -293,7 +300,7 @@ class TargetTable:
         wanted = None if ranges is None else Coordinates(ranges)
         with self._reachable():
             if table is not None:
-                yield from scan(table, self._options, columns, wanted)
+                yield from scan(table, self._rows(table), columns, wanted)
 
     def written(self, change: TableChange, result: SparkResult) -> WrittenRows:
         """An attempt's data files and what they hold, held against Spark's report."""
@@ -409,22 +416,67 @@ class TargetTable:
         Raises:
             VerificationFailed: The file is gone or cannot be read.
         """
-        with self._reachable():
-            try:
-                return iter(tuple(read_coordinates(table, file, self._options, data)))
-            except (pa.ArrowInvalid, FileNotFoundError) as error:
-                why = "it is gone" if isinstance(error, FileNotFoundError) else str(error)
-            except OSError as error:
-                if not is_damaged(files_of(table, self._options), unquote(file.path)):
-                    raise
-                why = str(error)
+        with self._reachable(), self._whole(table, file.path):
+            return iter(tuple(read_coordinates(table, file, self._options, data)))
+
+    def _rows(self, table: Opened) -> RowsReader:
+        """Reads some columns of one data file; used where the store's errors are told."""
+
+        def read(
+            path: str, columns: Sequence[str], holding: Mapping[str, Sequence[Any]] | None = None
+        ) -> pa.Table:
+            with self._whole(table, path):
+                return read_parquet(table, path, columns, self._options, holding=holding)
+
+        return read
+
+    @contextmanager
+    def _whole(self, table: Opened | str, path: str) -> Iterator[None]:
+        """Tell a data file that is damaged, or gone, from a store that is away.
+
+        Args:
+            table: Whose file it is; or the table's address.
+            path: As in the table's log.
+
+        Raises:
+            VerificationFailed: The file is gone or cannot be read.
+            ServiceAway: So is the table, or another one is in its place.
+        """
+        try:
+            yield
+            return
+        except FileNotFoundError:
+            self._refuse_moved(table, path)
+            why = "it is gone"
+        except pa.ArrowInvalid as error:
+            why = str(error)
+        except OSError as error:
+            if not is_damaged(files_of(table, self._options), unquote(path)):
+                raise
+            why = str(error)
         why = one_line(why, 200)
         raise VerificationFailed(
-            f"table {self.uri}: data file {file.path} cannot be read: {why}. No position has moved."
+            f"table {self.uri}: data file {path} cannot be read: {why}. No position has moved."
             " Restore the file; or take it out of the table (delete it, then DeltaTable.repair() of"
             " deltalake), approve that, and run again the runs that landed its rows",
-            path=file.path,
+            path=path,
             why=why,
+        )
+
+    def _refuse_moved(self, table: Opened | str, path: str) -> None:
+        """Make sure that a file was gone alone: the files of a table that is renamed go with it."""
+        known = None if isinstance(table, str) else table.metadata().id
+        now = None if known is None else self._open(None)
+        if known is not None and now is None:
+            what = "is gone since it was opened"
+        elif now is not None and now.metadata().id != known:
+            what = "has another one in its place since it was opened"
+        elif files_of(table, self._options).get_file_info(unquote(path)).is_file:
+            what = f"was away while it was read: data file {path} is there"
+        else:
+            return
+        raise ServiceAway(
+            f"table {self.uri} {what}; no position has moved, run again", table=self.uri
         )
 
     def _conflict(self, why: str) -> CommitConflict:
@@ -448,11 +500,13 @@ class TargetTable:
         if refused := refusal(self.uri, self._options, error):
             return refused
         text = plain_text(error)
-        if text.startswith(_OF_THE_LOG) and not text.startswith(_OF_A_DISK):
+        is_of_log = text.startswith(_OF_THE_LOG) and not text.startswith(_OF_A_DISK)
+        if is_of_log and not _GONE_MEANWHILE.search(text):
             why = text.removeprefix(_OF_THE_LOG)
             return UnreadableTable(
-                f"table {self.uri} cannot be read: {why}; no position has moved. Drop the feature"
-                " that it names, restore the table, or give the stream a new one; then run again",
+                f"table {self.uri} cannot be read: {why}; no position has moved. If somebody was"
+                " moving or restoring the table, run again. Drop the feature that it names, restore"
+                " the table, or give the stream a new one; then run again",
                 table=self.uri,
                 why=why,
             )

@@ -67,7 +67,7 @@ class MaintainedTable(TargetTable):
         """Where a quarantine's rows are, by the plan that has put them there."""
         table = self._existing()
         with self._reachable():
-            return rows_of_plans(table, self._options, plans)
+            return rows_of_plans(table, self._rows(table), plans)
 
     def merge(
         self, change: TableChange, groups: Sequence[Sequence[TableFile]]

@@ -10,7 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +33,15 @@ from tideline.table.statistics import Coordinates, DataFile
 Grouped = Iterator[tuple[PartitionIdentity, np.ndarray]]
 Reader = Callable[[DataFile], Grouped]
 _PLANNED = (*COORDINATES, "decode_plan_id")
+
+
+class RowsReader(Protocol):
+    """Reads one data file of a table, and tells one that is damaged from a store that is away."""
+
+    def __call__(
+        self, path: str, columns: Sequence[str], holding: Mapping[str, Sequence[Any]] | None = None
+    ) -> pa.Table:
+        """Some columns of a file, as `delta_io.read_parquet` gives them."""
 
 
 def read_coordinates(
@@ -102,7 +111,7 @@ def count_rows(
     return found, elsewhere
 
 
-def rows_of_plans(table: Opened, options: Mapping[str, str], plans: Collection[str]) -> PlannedRows:
+def rows_of_plans(table: Opened, read: RowsReader, plans: Collection[str]) -> PlannedRows:
     """Where the rows of some plans are, and where all others; reads neither keys nor values.
 
     Args:
@@ -114,7 +123,7 @@ def rows_of_plans(table: Opened, options: Mapping[str, str], plans: Collection[s
     topics: dict[str, str] = {}
     size = 0
     for file in active_files(table):
-        data = read_parquet(table, file.path, _PLANNED, options)
+        data = read(file.path, _PLANNED)
         is_chosen = pc.is_in(data["decode_plan_id"], pa.array([*plans], pa.string()))
         parts[0].append(data.filter(is_chosen))
         parts[1].append(data.filter(pc.invert(is_chosen)))
@@ -138,7 +147,7 @@ def spelled(table: Opened, keys: Iterable[Mapping[str, str]]) -> list[Mapping[st
 
 def rows_with(
     table: Opened,
-    options: Mapping[str, str],
+    read: RowsReader,
     keys: Sequence[Mapping[str, str | None]],
     columns: Sequence[str],
 ) -> list[dict[str, Any]]:
@@ -177,7 +186,7 @@ def rows_with(
             continue
         inside = [n for n in names if n not in its]
         holding = {n: sorted_values[n] for n in inside if n in sorted_values}
-        data = read_parquet(table, file.path, inside, options, holding=holding)
+        data = read(file.path, inside, holding)
         there = [n for n in inside if n in data.column_names]
         if any(None not in given[n] for n in inside if n not in there):
             continue  # it is older than a column, which is null in its rows
@@ -185,9 +194,7 @@ def rows_with(
         mask = reduce(pc.and_, masks) if masks else None
         if mask is not None and not pc.any(mask).as_py():
             continue
-        chosen = read_parquet(
-            table, file.path, [*dict.fromkeys((*inside, *columns))], options, holding=holding
-        )
+        chosen = read(file.path, [*dict.fromkeys((*inside, *columns))], holding)
         others = dict.fromkeys((*names, *columns)) | dict(file.by_its_rows.constants) | its
         for row in for_python(chosen if mask is None else chosen.filter(mask)).to_pylist():
             whole = others | row
@@ -198,7 +205,7 @@ def rows_with(
 
 def scan(
     table: Opened,
-    options: Mapping[str, str],
+    read: RowsReader,
     columns: Sequence[str],
     wanted: Coordinates | None,
 ) -> Iterator[pa.Table]:
@@ -210,7 +217,7 @@ def scan(
         its = file.by_its_rows
         asked = columns if wanted is None else (*IDENTITY, "offset", *columns)
         names = [n for n in dict.fromkeys(asked) if n not in its.constants]
-        data = read_parquet(table, file.path, names, options)
+        data = read(file.path, names)
         if wanted is not None:
             offsets = integers(data.column("offset"))
             chosen = np.zeros(len(data), dtype=bool)
