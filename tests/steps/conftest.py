@@ -3,7 +3,7 @@
 import pytest
 
 from tests.simulation.clock import simulated
-from tests.worlds.memory import Memory
+from tests.worlds.memory import HOUR, Memory
 
 
 @pytest.fixture
@@ -31,4 +31,16 @@ def pair(memory):
     for partition, run_id in enumerate(("one", "two")):
         memory.send(50, partition)
         memory.run(run_id)
+    return memory
+
+
+@pytest.fixture
+def hourly(memory):
+    """Ten records an hour for six hours, in two partitions; the live lane starts at the end."""
+    memory.grow(2)
+    memory.configure(start="latest")
+    memory.clock.milliseconds = 12 * 3600 * 1000
+    memory.noon = memory.clock.now() - 7 * HOUR
+    for partition in (0, 1):
+        memory.send_at(*(memory.noon + n * HOUR / 10 for n in range(60)), partition=partition)
     return memory

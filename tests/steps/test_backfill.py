@@ -1,32 +1,11 @@
 """Backfills: what they land, and what they leave alone."""
 
 import json
-from datetime import timedelta
 
 import pytest
 
-from tests.worlds.memory import one_range, spans
+from tests.worlds.memory import HOUR, hours, one_range, spans
 from tideline.errors import BadInput, RequestConflict, WindowUnavailable
-
-HOUR = timedelta(hours=1)
-
-
-@pytest.fixture
-def hourly(memory):
-    """Ten records an hour for six hours, in two partitions; the live lane starts at the end."""
-    memory.grow(2)
-    memory.configure(start="latest")
-    memory.clock.milliseconds = 12 * 3600 * 1000
-    memory.noon = memory.clock.now() - 7 * HOUR
-    for partition in (0, 1):
-        memory.send_at(*(memory.noon + n * HOUR / 10 for n in range(60)), partition=partition)
-    return memory
-
-
-def hours(world, start, end):
-    """A form that asks for a window."""
-    at = (world.noon + n * HOUR for n in (start, end))
-    return dict(zip(("from", "to"), (instant.isoformat() for instant in at), strict=True))
 
 
 def test_windows_tile_in_any_order(hourly):

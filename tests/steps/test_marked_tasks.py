@@ -2,15 +2,12 @@
 
 import pytest
 
-from tests.steps.test_backfill import hourly, hours
-from tests.worlds.memory import one_range, spans
+from tests.worlds.memory import hours, one_range, spans
 from tideline.errors import Halted, ResetDetected, WindowUnavailable
 from tideline.landing.context import hold_lane
 from tideline.pipeline.ingest_ranges import ingest_ranges
 from tideline.pipeline.resolve_reset import ask, resolve_reset
 from tideline.pipeline.steps import advance_offsets, plan_offset_ranges, verify_ranges
-
-__all__ = ["hourly"]
 
 
 def task(memory, step, run_id, **form):

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -18,6 +19,8 @@ from tideline.pipeline.ingest_ranges import ingest_ranges
 from tideline.pipeline.run_batch import run_batch
 from tideline.pipeline.steps import detect_earliest_reset, plan_offset_ranges
 from tideline.stream.stream import Stream
+
+HOUR = timedelta(hours=1)
 
 
 class Memory(World):
@@ -244,6 +247,12 @@ class Memory(World):
         """Whether an audit finds nothing."""
         audit, findings = self.audit()
         return audit.clean and not findings
+
+
+def hours(world, start, end):
+    """A form that asks for a window."""
+    at = (world.noon + n * HOUR for n in (start, end))
+    return dict(zip(("from", "to"), (instant.isoformat() for instant in at), strict=True))
 
 
 def spans(record):
