@@ -32,6 +32,12 @@ MUTANTS = (
         "tests/unit/test_fleet_files.py",
     ),
     Mutant(
+        "what waits has another turn as long as something lands",
+        "                in_vain = 0 if goes_on else in_vain + 1\n",
+        "                in_vain += 1\n",
+        "tests/unit/test_fleet_batch.py",
+    ),
+    Mutant(
         "a batch that is run again lands only what is left",
         "record = self._closed(run) if self._only_left else None",
         "record = None",
@@ -69,8 +75,8 @@ MUTANTS = (
     ),
     Mutant(
         "all streams land before any decodes",
-        'elif found.is_wrong or found.state == "busy" or stream.decode is None:',
-        "elif True:",
+        'if found.is_wrong or found.state == "busy" or stream.decode is None:',
+        "if True:",
         "tests/unit/test_fleet_batch.py::test_what_cannot_be_decoded_holds_up_no_landing",
     ),
     Mutant(

@@ -167,6 +167,17 @@ def test_a_stream_that_was_not_begun_has_a_turn_once_others_have_landed(ledgers)
         assert [found[name].state for name in "cdef"] == ["done"] * 4
 
 
+def test_several_that_are_in_trouble_by_themselves_hold_up_none_however_they_stand(ledgers):
+    """Whatever lands in between shows that the service answers: what waits has another turn."""
+    names = [f"s{n:02}" for n in range(30)]
+    away = {name for n, name in enumerate(names) if n % 10 in (4, 5, 6)}
+    ledgers.does = dict.fromkeys(away, ServiceAway("no leader"))
+    for number in range(6):
+        found = run(names, run_id=f"run-{number}")
+        assert {n for n, r in found.items() if r.state == "done"} == {*names} - away
+        assert {n for n, r in found.items() if r.state == "retry"} == away
+
+
 def test_what_cannot_be_decoded_holds_up_no_landing(ledgers):
     """All land before any decodes; what has landed is told, whatever comes of its decoding."""
     names = [f"typed-{n}" for n in range(6)]

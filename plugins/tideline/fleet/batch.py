@@ -109,6 +109,9 @@ def shard_of(stream: Stream, shards: int) -> int:
     return crc32(stream.stream.encode()) % shards
 
 
+_TURNS_IN_VAIN = 2
+"""So many turns in which nothing lands end a batch."""
+
 _AT_WORK: ContextVar[str] = ContextVar("stream")
 """The stream that a thread works on."""
 
@@ -135,7 +138,7 @@ class Batch:
 
     All streams land before any of them decodes. A stream that was not begun, because a service was
     away for others that need it, and one that somebody else holds, have a second turn once all
-    others have landed.
+    others have landed. What is not begun then has further ones, until two turns were in vain.
 
     Args:
         run_id: Of each stream's run: each has a ledger of its own. It also says with which stream
@@ -180,17 +183,26 @@ class Batch:
         first = crc32(self._run_id.encode()) % max(len(streams), 1)
         turn, landed = [*streams[first:], *streams[:first]], list[tuple[Stream, StreamRun]]()
         with _named_in_logs(), ThreadPoolExecutor(self._threads, "tideline-fleet") as pool:
-            for is_last in (False, True):
-                later = list[Stream]()
+            in_vain, is_first = 0, True
+            while turn:
+                goes_on, later = False, dict[str, tuple[Stream, StreamRun]]()
                 with self._each(pool, [(s, partial(self._land, s)) for s in turn]) as outcomes:
                     for stream, found in outcomes:
-                        if found.is_for_later and not is_last:
-                            later.append(stream)
-                        elif found.is_wrong or found.state == "busy" or stream.decode is None:
+                        is_away = isinstance(found.error, ServiceAway)
+                        if found.is_for_later and (is_first or is_away):
+                            later[stream.stream] = (stream, found)
+                            continue
+                        goes_on |= not is_away
+                        if found.is_wrong or found.state == "busy" or stream.decode is None:
                             yield found
                         else:
                             landed.append((stream, found))
-                turn, self._in_vain = later, {}
+                in_vain = 0 if goes_on else in_vain + 1
+                if in_vain == _TURNS_IN_VAIN:
+                    yield from (found for _, found in later.values())
+                    break
+                turn, self._in_vain = [s for s in turn if s.stream in later], {}
+                is_first = False
             work = [(s, partial(self._decode, s, found)) for s, found in landed]
             with self._each(pool, work) as outcomes:
                 yield from (found for _, found in outcomes)
