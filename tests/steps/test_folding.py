@@ -102,7 +102,8 @@ def test_who_looks_at_another_table_is_told_the_way_on(folded):
 
 @pytest.mark.parametrize("as_json", [True, False])
 def test_the_command_says_what_a_look_has_told(folded, monkeypatch, capsys, as_json):
-    monkeypatch.setattr(command, "watched_run", lambda *_: nullcontext(folded.open("look")))
+    look = lambda *_, doing: nullcontext(folded.open("look"))  # noqa: E731
+    monkeypatch.setattr(command, "watched_run", look)
     asked = Namespace(run_id="look", check=True, buckets=1)
     assert (
         command.fold(folded.stream, asked, CommandOutput(as_json, "s.yaml"))

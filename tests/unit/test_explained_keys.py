@@ -68,7 +68,7 @@ def asked(monkeypatch):
         seen.append(key)
         return ExplainedKey(key, None, False, ())
 
-    stream = SimpleNamespace(current=True)
+    stream = SimpleNamespace(current=True, stream="orders")
     monkeypatch.setattr(command, "open_run", lambda *_: nullcontext())
     monkeypatch.setattr(explaining, "explain_key", explained)
 

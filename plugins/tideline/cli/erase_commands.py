@@ -55,7 +55,8 @@ def erase(stream: Stream, options: argparse.Namespace, output: CommandOutput) ->
     tables = open_tables(stream)
     if (keys or raw_keys) and not options.plan:
         _ask(stream, options)
-    with watched_run(stream, new_run_id("erase"), RunRequest(by=by)) as run:
+    doing = f"looking for what is to be erased in the tables of {stream.stream}"
+    with watched_run(stream, new_run_id("erase"), RunRequest(by=by), doing) as run:
         if not keys and not raw_keys:
             return _answer_all(stream, output, bool(finish_erasures(run, tables)))
         asked = EraseRequest(

@@ -14,6 +14,7 @@ from tideline.fleet.discovery import discover
 from tideline.launch.progress import counted
 from tideline.model.incident import entries_for
 from tideline.model.request import RunRequest
+from tideline.model.wording import how_many
 from tideline.stream.files import read_fleet
 
 
@@ -69,6 +70,8 @@ def run_fleet(options: argparse.Namespace, request: RunRequest, output: CommandO
     threads = options.parallel or fleet.threads
     batch = Batch(run_id, request, threads=threads, only_left=options.run_id is not None)
     runs: list[StreamRun] = []
+    at_once = f"at most {threads} at once" if threads > 1 else "one after the other"
+    output.tell(f"{fleet.fleet}: landing {how_many(len(contents.streams), 'topic')}, {at_once}")
     with counted(fleet.fleet, len(contents.streams)) as count_one:
         for run in batch.run(contents.streams):
             runs.append(run)

@@ -34,6 +34,7 @@ from tideline.errors import AuditNotClean, BadInput, Transient
 from tideline.kafka.kafka_settings import SHORT_PATIENCE
 from tideline.landing.observing import measure_headroom, observe_topics
 from tideline.launch.local_driver import WarmDriver, warm_drivers
+from tideline.launch.progress import working
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.state import LedgerState
 from tideline.model.erasures import untold_text
@@ -238,7 +239,8 @@ def _explain_key(stream: Stream, options: argparse.Namespace, output: CommandOut
     key = {column: value if equals else None for column, equals, value in parts}
     if len(key) < len(parts):
         raise BadInput("--key: got a column twice; allowed: one key, each of its columns once")
-    with open_run(stream, "explain", RunRequest()) as run:
+    doing = working(f"looking for the key in the tables of {stream.stream}")
+    with doing, open_run(stream, "explain", RunRequest()) as run:
         found = explain_key(run, key)
     named = ", ".join(f"{n} is null" if v is None else f"{n}={v}" for n, v in key.items())
     what = "no row" if found.row is None else "deleted" if found.is_deleted else "exists"

@@ -50,7 +50,8 @@ def _decode_again(stream: Stream, options: argparse.Namespace, output: CommandOu
     from tideline.operations.redrive import decode_again  # other commands need none
 
     since = None if options.since is None else read_time("--since", options.since)
-    with watched_run(stream, options.run_id or new_run_id("again")) as context:
+    doing = f"decoding again what {stream.stream} has landed"
+    with watched_run(stream, options.run_id or new_run_id("again"), doing=doing) as context:
         done = decode_again(context, since)
     output.answer(
         build_decoded_again(context.run_id, done),
@@ -67,7 +68,8 @@ def redrive(stream: Stream, options: argparse.Namespace, output: CommandOutput) 
     from tideline.operations.redrive import redrive as redrive_records  # other commands need none
 
     since = None if options.since is None else read_time("--since", options.since)
-    with watched_run(stream, options.run_id or new_run_id("redrive")) as context:
+    doing = f"looking for quarantined records of {stream.stream}"
+    with watched_run(stream, options.run_id or new_run_id("redrive"), doing=doing) as context:
         redriven = redrive_records(context, vars(options)["class"], since)
     answer = build_redriven(context.run_id, redriven)
     output.answer(
@@ -101,7 +103,8 @@ def _check(stream: Stream, run_id: str, count: int | None, output: CommandOutput
 
     if count is not None and count < 1:
         raise BadInput(f"--buckets: got {count}; allowed: 1 or more")
-    with watched_run(stream, run_id) as context:
+    doing = f"folding the changes of {stream.stream} once more, and comparing"
+    with watched_run(stream, run_id, doing=doing) as context:
         check = check_current(context, count)
     answer = build_checked(check)
     summary = "clean: the current table matches" if answer.clean else "NOT CLEAN: checked against"
@@ -147,7 +150,8 @@ def sweep(stream: Stream, options: argparse.Namespace, output: CommandOutput) ->
     """
     from tideline.folding import sweeping  # other commands need none
 
-    with watched_run(stream, new_run_id("sweep")) as context:
+    doing = f"looking for rows of {stream.stream} that no snapshot has"
+    with watched_run(stream, new_run_id("sweep"), doing=doing) as context:
         if options.rows is None:
             stale, record = sweeping.find_stale_rows(context), None
         else:

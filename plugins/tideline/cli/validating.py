@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from tideline.contract.answers import Edits, FileEdit, Validation
 from tideline.errors import BadInput, StreamFileError
 from tideline.kafka.kafka_settings import SHORT_PATIENCE
 from tideline.landing.context import RunContext
+from tideline.launch.progress import working
 from tideline.model.request import RunRequest
 from tideline.model.wording import shown
 from tideline.stream.contents import FileContents, FleetContents
@@ -117,13 +118,15 @@ class _Asked:
 
     def problems(self, contents: FileContents, stream: Stream) -> Iterator[Problem]:
         """What is wrong with a stream, as far as its file does not say so itself."""
-        for wrong in self._online(stream) if self._is_online else self._offline(stream):
-            yield contents.problem(stream, *wrong)
+        with _told(stream, is_online=self._is_online):
+            for wrong in self._online(stream) if self._is_online else self._offline(stream):
+                yield contents.problem(stream, *wrong)
 
     def of_template(self, contents: FleetContents) -> Iterator[Problem]:
         """What is wrong with the streams of a fleet that has none yet."""
-        for key, value, allowed in self._offline(contents.template):
-            yield contents.parsed.problem(f"stream.{key}", repr(value), allowed)
+        with _told(contents.template, is_online=False):
+            for key, value, allowed in self._offline(contents.template):
+                yield contents.parsed.problem(f"stream.{key}", repr(value), allowed)
 
     def _offline(self, stream: Stream) -> Iterator[Wrong]:
         return iter(()) if stream.decode is None else self._tables.wrong(stream.decode)
@@ -136,6 +139,16 @@ class _Asked:
                 registry = run.registry if stream.registry is not None else None
                 known = run.ledger.read().decoding
                 yield from self._tables.wrong(stream.decode, registry, known)
+
+
+def _told(stream: Stream, *, is_online: bool) -> AbstractContextManager[object]:
+    """Tells who is asked about a stream, where that takes seconds."""
+    if is_online:
+        return working(f"asking brokers, registry and ledger about {stream.stream}")
+    decode = stream.decode
+    if decode is not None and (decode.expect or any(one.expect for one in decode.types)):
+        return working(f"starting Spark, which looks at the conditions of {stream.stream}")
+    return nullcontext()
 
 
 def _unknown_topics(run: RunContext) -> Iterator[Wrong]:

@@ -178,6 +178,7 @@ class LocalDriver:
 
     def _start(self, address: Path, variables: Mapping[str, str], listener: socket.socket) -> None:
         """Start a driver that takes over a socket; clients may connect before it is ready."""
+        log.info("starting Spark; its log: %s", address.with_suffix(".log"))
         if self._watcher is not None:
             self._watcher.stage("starting Spark")
         program = os.path.abspath(jobs_folder() / "local_driver.py")

@@ -113,9 +113,8 @@ class ErasePlan:
         lines = []
         if self.without:
             lines.append(
-                f"no table has a record of {how_many(len(self.without), 'key')}, in the order in"
-                f" which you gave them number {first_few(self.without, 20)}: look at case, blanks"
-                " and column"
+                f"given keys without a record in any table: number {first_few(self.without, 20)}."
+                " Look at case, blanks and column"
                 + (f"; {self.undecoded:,} offsets are not decoded yet" if self.undecoded else "")
             )
         if self.erasure is None:
