@@ -127,3 +127,17 @@ def test_a_path_that_no_system_takes_is_bad_input(capsys, orders, command):
     path = f"{'x' * 5000}.yaml"
     files = [path, orders] if command == "diff" else [path]
     assert "bug" not in said(capsys, command, *files)
+
+
+@pytest.mark.parametrize(
+    ("to", "at", "wrong"),
+    [
+        ("delta", "there", "--at: got 'there', as ledger_uri; needs an absolute path, file:///"),
+        ("delta", "/l/x y", "--at: got '/l/x y', as ledger_uri; allowed: an address without ' '"),
+        ("airflow", "a b", "--at: got 'a b', as ledger_connection; allowed: the id of an Airflow"),
+    ],
+)
+def test_an_address_to_move_to_is_refused_in_words(capsys, tmp_path, to, at, wrong):
+    path = tmp_path / "a.yaml"
+    path.write_text("stream: a\nkafka: {topics: [a]}\ntable: {uri: /l}\n")
+    assert wrong in said(capsys, "move-ledger", path, "--to", to, "--at", at)

@@ -43,7 +43,7 @@ from tideline.model.current import Folding
 from tideline.model.maintenance import FileCount, RowCount, TableUpkeep
 from tideline.model.request import RunRequest, read_form
 from tideline.model.run import RunRecord
-from tideline.model.wording import how_many, size_text
+from tideline.model.wording import how_many, shown, size_text
 from tideline.operations.questions import dry_run
 from tideline.operations.rewind import RewindRequest, rewind_stream
 from tideline.pipeline.run_batch import run_batch
@@ -274,7 +274,12 @@ def _location(stream: Stream, kind: LedgerKind, address: str | None) -> LedgerLo
     try:
         return Stream.model_validate(data).ledger_location
     except ValidationError as error:
-        raise BadInput(f"--at {without_login(str(address))}: {error.errors()[0]['msg']}") from error
+        key = "ledger_uri" if kind == "delta" else "ledger_connection"
+        allowed = error.errors()[0]["msg"].removeprefix("Value error, ")
+        if error.errors()[0]["type"] == "string_pattern_mismatch":
+            allowed = "allowed: the id of an Airflow connection"
+        what = f"--at: got {shown(without_login(str(address)))}, as {key}"
+        raise BadInput(f"{what}; {allowed}") from error
 
 
 def _connection(stream: Stream, named: str | None) -> str | None:
