@@ -314,7 +314,7 @@ def _add_operation_commands(add: AddCommand) -> None:
     text = "erase the records of keys from every table; without a key: finish what is left"
     add("erase", erase_commands.erase, text, words).set_defaults(most=MOST)
     text = "list erasures, or print a report about one erasure"
-    add("erasures", erase_commands.erasures, text, {"[ID]": ""})
+    add("erasures", erase_commands.erasures, text, {"[ID]": "an erasure's id, as erase-1"})
     words = {
         "--to delta|airflow": "beside the table, or a database",
         "[--at ADDRESS]": "the table's address or the connection's id; default: the one in FILE",
