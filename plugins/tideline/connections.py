@@ -220,9 +220,14 @@ def _from_json(connection_id: str, text: str) -> Connection:
             schema=data.get("schema"),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
+        why = "a part of it has another type"  # no message of Python's: it may show a secret
+        if isinstance(error, json.JSONDecodeError):
+            why = f"it is no JSON from character {error.pos + 1} on"
+        elif isinstance(error, KeyError):
+            why = "it has no conn_type"
         raise ConnectionMissing(
             f"AIRFLOW_CONN_{connection_id.upper()} is not a connection in Airflow's JSON form:"
-            f" {type(error).__name__}; it needs conn_type, and an object as extra",
+            f" {why}; allowed: an object with conn_type, and with an object as extra",
             connection=connection_id,
         ) from None
 

@@ -141,3 +141,23 @@ def test_an_address_to_move_to_is_refused_in_words(capsys, tmp_path, to, at, wro
     path = tmp_path / "a.yaml"
     path.write_text("stream: a\nkafka: {topics: [a]}\ntable: {uri: /l}\n")
     assert wrong in said(capsys, "move-ledger", path, "--to", to, "--at", at)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{"conn_type": "kafka", extra: s3cret}', "it is no JSON from character 24 on"),
+        ('{"conn_type": "kafka", "extra": "{s3cret"}', "it is no JSON from character 2 on"),
+        ('{"extra": {"password": "s3cret"}}', "it has no conn_type"),
+        ('{"conn_type": "kafka", "port": "s3cret"}', "a part of it has another type"),
+        ('{"conn_type": "kafka", "extra": ["s3cret"]}', "a part of it has another type"),
+    ],
+)
+def test_a_connection_that_is_mistyped_is_told_where(capsys, tmp_path, monkeypatch, text, why):
+    """In words, without what it holds."""
+    path = tmp_path / "a.yaml"
+    path.write_text("stream: a\nkafka: {topics: [a]}\ntable: {uri: /l}\n")
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEFAULT", text)
+    got = said(capsys, "plan", path)
+    assert f"AIRFLOW_CONN_KAFKA_DEFAULT is not a connection in Airflow's JSON form: {why}; a" in got
+    assert "s3cret" not in got
