@@ -91,7 +91,8 @@ def test_a_stream_with_typed_tables_has_eight_tasks(parse, streams):
     assert dag["tasks"][-3:] == ["advance_offsets", "decode_rows", "verify_decoded"]
     assert dag["downstream"]["advance_offsets"] == ["decode_rows"]
     assert dag["rules"]["decode_rows"] == "none_failed"
-    assert dag["outlets"][-2:] == ["tideline/orders", "tideline/orders/decoded"]
+    typed = "tideline/orders/decoded"
+    assert dag["outlets"][-3:] == ["tideline/orders", f"{typed}/settled", typed]
     assert dag["loaded"] == []
 
 

@@ -52,6 +52,7 @@ class Ledgers:
             typed=stream.decode,
             current=None,
             ledger=SimpleNamespace(read=lambda: None, find_decoding=lambda run_id: None),
+            settled=[],
             record_in=lambda state: known,
         )
 

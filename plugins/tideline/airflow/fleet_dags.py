@@ -49,6 +49,7 @@ from tideline.contract.events import (
 from tideline.errors import NotEntitled, StreamBusy
 from tideline.fleet.batch import Batch, StreamRun, shard_of, summary
 from tideline.fleet.discovery import discover
+from tideline.model.decoding import DecodeRecord
 from tideline.model.incident import with_entries
 from tideline.model.wording import first_few, how_many
 from tideline.stream.contents import FleetContents
@@ -254,13 +255,14 @@ def _publish(context: Any, stream: Stream, run: StreamRun) -> None:
     outlet = context["outlet_events"][_LANDED]
     if run.record is not None and run.record.table_commit is not None:
         outlet.add(asset_of(stream, stream.table.uri), build_landed_event(run.record).data())
-    if run.decoded is not None:
-        for of_type, typed in decoded_assets(stream).items():
-            outlet.add(typed, build_decoded_event(run.decoded, of_type).data())
-    if run.folded is not None and stream.current is not None:
-        folding = open_ledger(stream).read().folding
-        current = asset_of(stream, stream.current.table.uri, "current")
-        outlet.add(current, build_folded_event(run.folded, folding).data())
+    for record in (*run.settled, run.decoded, run.folded):
+        if isinstance(record, DecodeRecord):
+            for of_type, typed in decoded_assets(stream).items():
+                outlet.add(typed, build_decoded_event(record, of_type).data())
+        elif record is not None and stream.current is not None:
+            folding = open_ledger(stream).read().folding
+            current = asset_of(stream, stream.current.table.uri, "current")
+            outlet.add(current, build_folded_event(record, folding).data())
 
 
 def _not_entitled(streams: Iterable[Stream], dag_run: Any) -> list[StreamRun]:

@@ -236,7 +236,7 @@ def _decoding(stream: Stream) -> list[BaseOperator]:
     typed = decoded_assets(stream)
     return [
         # A run that lands nothing may have to catch up: run anyway, unless something failed.
-        DecodeRows(task_id="decode_rows", stream=stream, trigger_rule="none_failed"),
+        DecodeRows(task_id="decode_rows", stream=stream, assets=typed, trigger_rule="none_failed"),
         VerifyDecoded(task_id="verify_decoded", stream=stream, assets=typed),
     ]
 
@@ -248,7 +248,7 @@ def _folding(stream: Stream) -> list[BaseOperator]:
     table = asset_of(stream, stream.current.table.uri, "current")
     return [
         # A run that decodes nothing may have to catch up: run anyway, unless something failed.
-        FoldChanges(task_id="fold_changes", stream=stream, trigger_rule="none_failed"),
+        FoldChanges(task_id="fold_changes", stream=stream, asset=table, trigger_rule="none_failed"),
         VerifyCurrent(task_id="verify_current", stream=stream, asset=table),
     ]
 

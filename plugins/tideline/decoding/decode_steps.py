@@ -68,10 +68,17 @@ def finish_open(run: RunContext) -> DecodeRecord | None:
     plan, is_anew = _of_now(run, state, left.plan), not state.decoding.table_ids
     if left.table_version is not None and plan == left.plan and not is_anew:
         try:
-            return close_decoding(run, left)
+            return _settled(run, close_decoding(run, left))
         except VerificationFailed as error:
             log.warning("%s: its rows are made again", error)
-    return close_decoding(run, execute_decoding(run, plan))
+    return _settled(run, close_decoding(run, execute_decoding(run, plan)))
+
+
+def _settled(run: RunContext, closed: DecodeRecord) -> DecodeRecord:
+    """A plan that is closed; noted where it is another run's, which does not tell of it."""
+    if closed.plan.run_id != run.run_id:
+        run.settled.append(closed)
+    return closed
 
 
 def finish_decided(run: RunContext) -> None:
@@ -96,7 +103,7 @@ def finish_decided(run: RunContext) -> None:
     log.info("carrying out the decision about run %s", halted_in)
     plan_id = decode_plan_id(state.control.ledger_id, run.stream.stream, halted_in)
     plan = replace(new_plan(run, state, ranges), plan_id=plan_id, run_id=halted_in)
-    close_decoding(run, execute_decoding(run, plan))
+    _settled(run, close_decoding(run, execute_decoding(run, plan)))
 
 
 def plan_decoding(

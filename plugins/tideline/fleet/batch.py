@@ -65,6 +65,7 @@ class StreamRun:
         error: Why it did not end; None if it did.
         record: The closed run; None if there is none.
         decoded, folded: What this run id has decoded and folded; None for nothing.
+        settled: Plans of other runs that it has finished.
         is_for_later: Whether the stream may end otherwise once others have landed.
     """
 
@@ -77,13 +78,14 @@ class StreamRun:
     record: RunRecord | None = None
     decoded: DecodeRecord | None = None
     folded: FoldRecord | None = None
+    settled: tuple[DecodeRecord | FoldRecord, ...] = ()
     is_for_later: bool = False
 
     @property
     def has_landed(self) -> bool:
-        """Whether a table has rows of this run id, of now or of before."""
+        """Whether a table has rows of this run id, of now or of before, or that it has finished."""
         is_raw = self.record is not None and self.record.table_commit is not None
-        return is_raw or self.decoded is not None or self.folded is not None
+        return is_raw or bool(self.decoded or self.folded or self.settled)
 
     @property
     def is_wrong(self) -> bool:
@@ -276,7 +278,8 @@ class Batch:
             if landed.state != "closed_before" or run.folded is None:
                 fold_batch(run)
             self._tell(run, landed.record)
-            return replace(landed, decoded=run.decoded, folded=run.folded)
+            settled = tuple(run.settled)
+            return replace(landed, decoded=run.decoded, folded=run.folded, settled=settled)
 
         return self._outcome(stream, decode, landed)
 

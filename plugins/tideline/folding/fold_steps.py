@@ -70,7 +70,7 @@ def fold_changes(run: RunContext, asked: FoldRequest | None = None) -> FoldRecor
             if found is not None and left.plan.run_id == run.run_id:
                 return found
             if found is not None:
-                _close(run, found)
+                run.settled.append(_close(run, found))
             state = run.ledger.read()
         plan = plan_fold(run, state, before, every, is_anew=asked == "anew")
         return None if plan is None else execute_fold(run, plan)

@@ -60,6 +60,7 @@ class RunContext:
         typed: The typed table and the quarantine; None where the stream file has no `decode`.
         current: The table with one row a key; None where the stream file has no `current`.
         recovered: An earlier run whose open plan this one found in the table and closed.
+        settled: Plans of other runs, to decode or to fold, that this one has finished and closed.
         decoded: What this run has decoded and verified; None if it had nothing to decode.
         folded: What this run has folded and verified; None if it had nothing to fold.
         can_ask: Whether somebody can be asked in a form, as in Airflow.
@@ -87,6 +88,7 @@ class RunContext:
     typed: TypedTables | None = None
     current: TablePort | None = None
     recovered: RunRecord | None = None
+    settled: list[DecodeRecord | FoldRecord] = field(default_factory=list)
     decoded: DecodeRecord | None = None
     folded: FoldRecord | None = None
     can_ask: bool = False
