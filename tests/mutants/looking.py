@@ -200,6 +200,24 @@ MUTANTS = (
         "tests/unit/test_lag.py::test_a_head_that_went_back_is_seen_within_a_quarter_of_an_hour",
     ),
     Mutant(
+        "everybody who looks is told of a rewind that was cut off",
+        "if (rewind := self.state.control.rewind) is not None:",
+        "if False:",
+        "tests/steps/test_rewind.py",
+    ),
+    Mutant(
+        "what another run has begun to decode has its event",
+        "run.settled.append(closed)",
+        "pass",
+        "tests/dags/test_settled_events.py",
+    ),
+    Mutant(
+        "no name is made of a table that is not there",
+        "gone = {r for r in asked if r not in verified and not run.tables[r].observe().exists}",
+        "gone = set[str]()",
+        "tests/unit/test_catalog.py::test_no_name_is_made_of_a_table_that_is_not_there",
+    ),
+    Mutant(
         "a retired partition is no lag",
         "if (topic, partition) in barred or (topic, partition) in retired:",
         "if (topic, partition) in barred:",
