@@ -16,12 +16,12 @@ def test_notes_lead_to_the_page_and_to_the_runbook(monkeypatch):
     """Below Airflow's own address; to the docs' site where there is one."""
     monkeypatch.delenv("TIDELINE_DOCS", raising=False)
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://air.example/team/")
-    page, runbook = links("orders").split(" \u00b7 ")
+    page, runbook = links("orders").split(" | ")
     assert page == "[This stream](/team/tideline/?stream=orders)"
     assert runbook == "[runbook](/team/tideline/docs/incidents-and-errors.md)"
     monkeypatch.setenv("TIDELINE_DOCS", "https://docs.example/t/")
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://air.example")
-    assert links().split(" \u00b7 ") == [
+    assert links().split(" | ") == [
         "[All streams](/tideline/)",
         "[runbook](https://docs.example/t/incidents-and-errors/)",
         "[docs](https://docs.example/t/)",

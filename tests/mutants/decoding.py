@@ -11,6 +11,12 @@ REFUSED = "tests/spark/test_conditions.py::test_which_are_refused"
 RULES = "tests/unit/test_decoding_rules.py"
 MUTANTS = (
     Mutant(
+        "nothing is told again of decoded rows that a rewind has undone",
+        '    if undone:\n        log.info("what this run has decoded',
+        '    if False:\n        log.info("what this run has decoded',
+        "tests/steps/test_rewind.py",
+    ),
+    Mutant(
         "an empty table takes the place of one whose end was approved",
         "    create_table(run, state.control.ledger_id)\n    seen",
         "    seen",

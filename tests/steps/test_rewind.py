@@ -10,6 +10,7 @@ from tests.worlds.dying import dying
 from tests.worlds.memory import one_range, spans
 from tideline import failpoints
 from tideline.cli import doctor
+from tideline.decoding.decode_steps import decode_rows, verify_decoded
 from tideline.errors import BadInput, Halted, ReplayUnavailable, ResetDetected, StreamBusy
 from tideline.landing.observing import observe_topics
 from tideline.model.offsets import TopicPartition
@@ -317,3 +318,20 @@ def test_everybody_who_looks_is_told_of_a_rewind_that_was_cut_off(pair, monkeypa
         pair.look()
     pair.rewind("one")
     assert pair.look().proposal.ranges
+
+
+def test_a_verification_cleared_after_a_rewind_tells_of_no_rows(memory):
+    """Airflow publishes an event of what it returns, for whoever builds on the typed table."""
+    memory.configure(decode={"value": {"format": "json"}})
+    memory.decode = memory.stream.decode
+    for run_id in ("one", "two"):
+        memory.send(10)
+        memory.run(run_id)
+    assert verify_decoded(memory.open("two")).decoded == 10
+    memory.rewind("one")
+    assert verify_decoded(memory.open("one")).decoded == 10
+    assert verify_decoded(memory.open("two")) is None
+    assert decode_rows(memory.open("two")) is None
+    memory.run("two")
+    assert verify_decoded(memory.open("two")).decoded == 10
+    assert memory.is_clean()

@@ -290,8 +290,23 @@ def _has_nothing(run: RunContext) -> bool:
     return run.ledger.find_decoding(run.run_id) is None
 
 
+def decoded_before(run: RunContext) -> DecodeRecord | None:
+    """The run's closed decoding; None where it has none, or a rewind has undone some of it since.
+
+    What is told of it would be told of rows that are in no table.
+    """
+    record = run.ledger.find_decoding(run.run_id)
+    if record is None:
+        return None
+    undone = run.ledger.read().decoding.coverage.rest(record.plan.ranges)
+    if undone:
+        log.info("what this run has decoded is undone since: %s", first_few(undone))
+        return None
+    return record
+
+
 def verify_decoded(run: RunContext) -> DecodeRecord | None:
-    """The run's closed decoding; None where it had nothing to decode.
+    """The run's closed decoding; None where it had nothing to decode, or nothing of it stands.
 
     Raises:
         BadInput: The run's plan is open and not committed: only `verify_decoded` was cleared. Or a
@@ -305,7 +320,7 @@ def verify_decoded(run: RunContext) -> DecodeRecord | None:
     with run.ledger.lease("decoder"):
         record = run.ledger.read().decoding.open
         if record is None or record.plan.run_id != run.run_id:
-            return run.ledger.find_decoding(run.run_id)
+            return decoded_before(run)
         if record.table_version is None:
             raise BadInput(
                 f"plan {record.plan.plan_id} is not committed: clear decode_rows and what follows,"

@@ -270,8 +270,11 @@ class Batch:
         return found
 
     def _decode(self, stream: Stream, landed: StreamRun) -> StreamRun:
+        # Imported here: most streams have no typed tables.
+        from tideline.decoding.decode_steps import decoded_before
+
         def decode(run: RunContext) -> StreamRun:
-            run.decoded = run.ledger.find_decoding(run.run_id)
+            run.decoded = decoded_before(run)
             run.folded = run.ledger.find_fold(run.run_id) if run.current is not None else None
             if landed.state != "closed_before" or run.decoded is None:
                 decode_batch(run)
