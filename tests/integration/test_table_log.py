@@ -117,6 +117,13 @@ def test_an_empty_commit_is_refused_by_name(tmp_path, options):
     assert before.observe().version == 0
 
 
+def test_an_empty_commit_below_others_is_refused_by_name(tmp_path):
+    folder = made(tmp_path / "t", "t")
+    commit(folder, 1).touch()
+    commit(folder, 2).write_text(json.dumps(ACTION))
+    assert TargetTable(str(folder)).observe().unreadable == "version 1 is damaged: it is empty"
+
+
 def test_a_commit_of_which_readers_think_differently_is_refused_by_name(tmp_path):
     folder = made(tmp_path / "t", "t")
     commit(folder, 1).write_text(both())

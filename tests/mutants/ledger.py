@@ -222,6 +222,24 @@ MUTANTS = (
         f"{OWN_LOG}::test_a_log_with_a_hole_or_without_a_beginning_is_refused",
     ),
     Mutant(
+        "a checkpoint that is newer than each commit counts",
+        "if max(checkpoints, default=-1) > newest:  # to whom",
+        "if False:  # to whom",
+        f"{OWN_LOG}::test_a_checkpoint_that_is_newer_than_each_commit_is_not_passed_over",
+    ),
+    Mutant(
+        "a file that one commit adds and removes is disputed",
+        "if both := sorted(added & gone):",
+        "if both := []:",
+        f"{OWN_LOG}::test_a_commit_that_adds_and_removes_a_file_is_damaged",
+    ),
+    Mutant(
+        "paths are written as delta-rs writes them",
+        "quote(action.path, safe=_AS_DELTA_RS)",
+        'quote(action.path, safe="/=-_.~")',
+        f"{OWN_LOG}::test_delta_rs_takes_out_every_file_that_we_have_added",
+    ),
+    Mutant(
         "a checkpoint keeps what was taken out",
         "for r in (*_expiring(state.expiring), *state.removes)}",
         "for r in state.removes}",

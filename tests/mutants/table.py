@@ -39,6 +39,18 @@ MUTANTS = (
         OPENED,
     ),
     Mutant(
+        "a file that is added once more is described anew",
+        "if known is None or known[0] is not action:",
+        "if known is None:",
+        OPENED,
+    ),
+    Mutant(
+        "an empty commit is refused also where delta-rs would read on",
+        "            except DisputedLog as why:\n",
+        "            except ZeroDivisionError as why:\n",
+        f"{TABLE_LOG}::test_an_empty_commit_below_others_is_refused_by_name",
+    ),
+    Mutant(
         "an empty commit is not understood",
         "if not lines:  # as a power cut leaves it",
         "if False:  # as a power cut leaves it",
