@@ -12,6 +12,7 @@ from rich.console import Console
 
 from tideline.cli.main import build_parser, main
 from tideline.cli.output import CommandOutput, grid, short_run
+from tideline.launch.submit import Child
 
 COLUMNS = ("stream", "state", "lag", "oldest unread", "last run")
 FILES = {"good": "stream: s\nkafka: {topics: [t]}\ntable: {uri: /lake/t}\n", "bad": "stream: 1"}
@@ -213,3 +214,10 @@ def test_a_character_that_the_locale_lacks_is_told_by_its_number(monkeypatch):
     monkeypatch.setattr("sys.stderr", io.TextIOWrapper(written, "ascii", write_through=True))
     assert main(["validate", "größe.yaml"]) == 2
     assert rb"gr\xf6\xdfe.yaml:1: (file): got no such file" in written.getvalue()
+
+
+def test_a_child_that_failed_has_its_status_whoever_reads_what_it_said(monkeypatch):
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr("sys.stderr", full)
+        environment = {"PATH": os.environ["PATH"]}
+        assert Child().run(["sh", "-c", "echo it said; exit 7"], environment) == 7

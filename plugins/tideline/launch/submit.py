@@ -10,7 +10,7 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -365,7 +365,10 @@ class Child:
 
 
 def _say(kept: IO[bytes]) -> None:
-    """Copy what a child has said to standard error, which may be no file with a buffer."""
+    """Copy what a child has said to standard error, which may be no file with a buffer.
+
+    Where that takes nothing, the child's failure stays what it is.
+    """
     kept.seek(0)
-    with open(sys.stderr.fileno(), "wb", closefd=False) as errors:
+    with suppress(OSError), open(sys.stderr.fileno(), "wb", closefd=False) as errors:
         shutil.copyfileobj(kept, errors)
