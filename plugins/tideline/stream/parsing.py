@@ -227,7 +227,8 @@ def parse(text: str, file: str) -> Parsed:
     if misplaced := about("secret", "a text that is not shown", _ELSEWHERE):
         raise refused_file(misplaced)
     if not isinstance(data, dict):
-        what = value_shown("", data)
+        what = "a list" if isinstance(data, list) else "a single value"  # it may be a secret
+        what = "nothing" if data is None else what
         raise refused_file([of_file(file, what, "allowed: a mapping with stream, kafka, ...")])
     problems = about("twice", "the key twice", "each key is allowed once")
     problems += about(
