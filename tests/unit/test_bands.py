@@ -48,6 +48,22 @@ def bands(known, observed=None, open_runs=(), incidents=()):
     }
 
 
+def test_below_its_beginning_a_log_is_that_of_an_older_generation():
+    """It was cut above what had been read: nothing is landed there, and explain says the same."""
+    cut = head(position(0, generation=1), beginnings=(Beginning(replace(LOG, generation=1), 2),))
+    log = observation(topic(seen(0, 4)))
+    assert bands(cut, log) == {(ID, 0): [("unread", 0, 2)], (ID, 1): [("unread", 2, 4)]}
+    record = RunRecord("r", "live", "planned", "d", NOW, plan=plan(planned(0, 2)))
+    finding = Finding("unreadable_record", "", "", "orders", ID, 0, (OffsetRange(0, 1),))
+    broken = Incident("incident-1", "r", NOW, finding)
+    assert bands(cut, log, [record], [broken]) == {
+        (ID, 0): [("at_stake", 0, 1), ("open", 1, 2)],
+        (ID, 1): [("unread", 2, 4)],
+    }
+    on = head(position(3, generation=1), beginnings=cut.beginnings)
+    assert bands(on, log) == {(ID, 1): [("unread", 3, 4)]}
+
+
 def test_every_fate_in_its_place():
     """Landed, lost, backfilled, a gap, a frozen plan, and what is unread."""
     known = head(

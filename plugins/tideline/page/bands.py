@@ -122,16 +122,30 @@ class Painter:
         open_incidents: Collection[Incident],
     ) -> None:
         self._head = head
+        self._generations = head.generations
         plans = (r.plan for r in open_runs if r.is_open and r.plan is not None)
         self._open = Places.of(*(plan.ranges for plan in plans))
         self._at_stake = _at_stake(head, open_incidents)
 
     def paint(self, status: PartitionStatus) -> tuple[LogBands, ...]:
-        """The logs of a partition, the current one last, each with its bands by offset."""
-        return tuple(self._log(identity, status) for identity in status.identities)
+        """The logs of a partition, the current one last, each with its bands by offset.
 
-    def _log(self, identity: PartitionIdentity, status: PartitionStatus) -> LogBands:
-        position, end = status.position, status.end_offset
+        Below the beginning of its generation, a log is still that of an older one, also where
+        nothing of that is landed yet.
+        """
+        known, unread = status.identities, dict[PartitionIdentity, Intervals]()
+        if (position := status.position) is not None:
+            left = [OffsetRange(position.next_offset, max(position.next_offset, _end(status)))]
+            for identity, piece in self._generations.pieces(position.identity):
+                unread[identity] = intersect(left, [piece])
+            lower = (i for i, offsets in unread.items() if offsets and i not in known)
+            known = (*lower, *known)
+        return tuple(self._log(identity, status, unread.get(identity, ())) for identity in known)
+
+    def _log(
+        self, identity: PartitionIdentity, status: PartitionStatus, unread: Intervals
+    ) -> LogBands:
+        position = status.position
         is_current = position is not None and position.identity == identity
         covered = self._head.coverage[identity]
         by_backfill = intersect(covered, self._head.backfilled[identity])
@@ -144,15 +158,18 @@ class Painter:
             ("open", self._open[identity]),
         ]
         known = union(*(offsets for _, offsets in layers[:3]))
+        layers.append(("unread", unread))
         if is_current and position is not None:
-            if end is not None and end > position.next_offset:
-                layers.append(("unread", (OffsetRange(position.next_offset, end),)))
             if known and known[0].start_offset < position.next_offset:
                 gap = OffsetRange(known[0].start_offset, position.next_offset)
                 layers.append(("gap", (gap,)))
         elif known:
             layers.append(("gap", (OffsetRange(known[0].start_offset, known[-1].end_offset),)))
         return LogBands(identity, is_current, tuple(_painted(layers)))
+
+
+def _end(status: PartitionStatus) -> int:
+    return 0 if status.end_offset is None else status.end_offset
 
 
 def _painted(layers: Iterable[tuple[BandKind, Intervals]]) -> Iterator[Band]:
