@@ -86,7 +86,7 @@ def test_an_audit_gates_what_comes_after_it(harness, client, spark, dag_file):
 
 @pytest.mark.slow  # test_rights.py rewinds by the form, too
 def test_a_rewind_needs_the_stream_s_name_twice(harness, client, spark):
-    """A wrong one moves nothing; with the right one the later run is undone, for the record."""
+    """A wrong one moves nothing; with the right one the later run is undone, once and on record."""
     harness.create(partitions=1)
     stream = started(harness, client, "back")
     for run_id in ("one", "two"):
@@ -106,6 +106,12 @@ def test_a_rewind_needs_the_stream_s_name_twice(harness, client, spark):
     (done,) = open_ledger(stream).rewinds()
     assert (done.undone_runs, done.reason) == (("two",), "wrong topic")
     assert done.by != "airflow"
+    harness.run(stream, "three", spark)
+    client.clear("tideline_rewind", "right", ["rewind_stream"])
+    assert client.wait_for_run("tideline_rewind", "right") == "success"
+    log = client.log("tideline_rewind", "right", "rewind_stream", 2)
+    assert "To rewind once more, trigger a new run" in log
+    assert (head(stream), len(table_rows(stream))) == (before, 40)
     found, findings = harness.audit(stream)
     assert (found.clean, findings) == (True, ())
 

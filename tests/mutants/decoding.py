@@ -11,6 +11,18 @@ REFUSED = "tests/spark/test_conditions.py::test_which_are_refused"
 RULES = "tests/unit/test_decoding_rules.py"
 MUTANTS = (
     Mutant(
+        "a row that comes where a loss was accepted is decoded, though its landing dies",
+        "    _note_late_rows(run, landing)\n    made",
+        "    made",
+        "tests/steps/test_late_rows.py",
+    ),
+    Mutant(
+        "a row that comes while others decode is decoded",
+        "    _note_late_rows(run, landing)  # a decoding may have looked in between\n",
+        "",
+        "tests/steps/test_late_rows.py",
+    ),
+    Mutant(
         "nothing is told again of decoded rows that a rewind has undone",
         '    if undone:\n        log.info("what this run has decoded',
         '    if False:\n        log.info("what this run has decoded',

@@ -314,7 +314,7 @@ MUTANTS = (
         "a row that comes late is decoded (R12)",
         "state = state.with_undecoded(late_rows(state.head, verified))",
         "pass",
-        "tests/steps/test_late_rows.py::test_a_late_row_is_decoded_by_the_next_run",
+        "tests/steps/test_late_rows.py::test_a_row_whose_loss_is_accepted_while_it_lands_is_decoded",
     ),
     Mutant(
         "closed runs claim no removed row (R13)",

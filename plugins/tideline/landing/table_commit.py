@@ -31,7 +31,7 @@ from tideline.model.incident import Finding
 from tideline.model.observation import TableObservation
 from tideline.model.offsets import CoordinateRange, PartitionIdentity
 from tideline.model.places import NOWHERE, Places
-from tideline.model.plan import BatchPlan, LandedRange, WrittenRows
+from tideline.model.plan import BatchPlan, LandedRange, WrittenRows, places_of
 from tideline.model.run import RunRecord, TableCommit
 from tideline.model.wording import how_many
 from tideline.rules.replay import shorter_than_landed, unread, what_stays
@@ -204,7 +204,8 @@ def land(run: RunContext, landing: Landing, *, after_version: int) -> TableCommi
         if findings:
             open_and_halt(run, run.ledger.read(), findings)
 
-    return commit_checked(
+    _note_late_rows(run, landing)
+    made = commit_checked(
         run.table,
         landing.change,
         landing.written.files,
@@ -212,6 +213,19 @@ def land(run: RunContext, landing: Landing, *, after_version: int) -> TableCommi
         check=check,
         watch=Watch(look, halt),
     )
+    _note_late_rows(run, landing)  # a decoding may have looked in between
+    return made
+
+
+def _note_late_rows(run: RunContext, landing: Landing) -> None:
+    """Have rows decoded that come where a loss was accepted, also if nobody closes the plan again.
+
+    A person may clear `ingest_ranges` of a closed run alone, or it dies after its commit.
+    """
+    late = places_of(landing.written.landed) & landing.state.head.accepted_loss
+    if late:
+        ranges = late.ranges(landing.state.head.topic_names)
+        run.ledger.update(lambda state: state.with_undecoded(ranges))
 
 
 def _is_verified(landing: Landing) -> bool:
