@@ -7,7 +7,7 @@ by two PUTs (Delta's protocol, "Delta Log Entries", "Checkpoints", "Last Checkpo
 
 What this does not understand fully, it refuses (`NotUnderstood`), and delta-rs opens it: tables
 that ask readers or writers for more than protocol 1 and 2, checkpoints in parts or with side files,
-logs with holes.
+logs with holes. What other readers would go on with, and hide rows (`DisputedLog`), nobody opens.
 """
 
 from __future__ import annotations
