@@ -44,6 +44,8 @@ class Writers:
         """Lines as they come."""
         while True:
             for key, _ in self.chosen.select():
+                if key.fileobj not in self.chosen.get_map():
+                    continue  # killed since it was chosen, and read to its end
                 line = key.fileobj.readline()
                 assert line, "a writer has ended by itself"
                 yield line.decode().split()
