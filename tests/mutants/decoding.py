@@ -29,6 +29,12 @@ MUTANTS = (
         "tests/steps/test_rewind.py",
     ),
     Mutant(
+        "decode: tables that others have deleted since a look are not taken for its own",
+        "    if is_anew or len(there) < 2 or there[-1].name != QUARANTINE:\n",
+        "    if False:\n",
+        "tests/steps/test_sleepers.py",
+    ),
+    Mutant(
         "an empty table takes the place of one whose end was approved",
         "    create_table(run, state.control.ledger_id)\n    seen",
         "    seen",

@@ -270,6 +270,10 @@ class SimulatedTable:
 
     def files_by(self, column: str, version: int) -> dict[str | None, PartitionFiles]:
         """All of it as one file: it is not asked for by any column."""
+        if self._state.table_id is None:
+            return {}
+        if version >= len(self._state.versions):
+            raise ServiceAway(f"no version {version} in the table's log")
         rows = self._state.versions[version].rows.values()
         return {None: PartitionFiles((), sum(map(len, rows)))}
 

@@ -228,3 +228,24 @@ def test_a_decoding_whose_tables_others_delete_meanwhile_ends_with_run_again(mem
     memory.run("next")
     assert sorted(row.offset for row in memory.decoded.rows()) == list(range(11))
     assert memory.is_clean()
+
+
+@pytest.mark.parametrize("place", ["table.create<", "table.create>"])
+def test_tables_that_are_deleted_before_a_decoding_makes_them_sure_are_not_its_own(memory, place):
+    """It had looked at them: what is decoded beside its own plan would have been in no table."""
+    memory.configure(decode={"value": {"format": "json"}})
+    memory.decode = memory.stream.decode
+    for run_id in ("one", "two"):
+        memory.send(10)
+        memory.run(run_id)
+    clear = memory.start("one", lambda p: run_batch(memory.context(p, "one", RunRequest())))
+    while place not in clear.trace:
+        clear.go_on(1)
+    drop_typed(memory, 0)
+    error = wakes(clear)
+    assert isinstance(error, ServiceAway)
+    assert "others have deleted typed tables since they were looked at" in str(error)
+    memory.send(1)
+    memory.run("next")
+    assert sorted(row.offset for row in memory.decoded.rows()) == list(range(21))
+    assert memory.is_clean()

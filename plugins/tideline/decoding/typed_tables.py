@@ -126,10 +126,17 @@ def note_tables(run: RunContext) -> None:
 
     Raises:
         BadInput: A table is not the one that the ledger knows; nothing was decoded.
+        ServiceAway: Tables were deleted since they were checked: what was decoded went with them.
     """
     state, tables = run.ledger.read(), _tables(run)
     _refuse_others(run, state, tables)
     there = [table for table in tables if table.seen.exists]
+    is_anew = decoding_begins_anew(tables, state.decoding.known_tables)
+    if is_anew or len(there) < 2 or there[-1].name != QUARANTINE:
+        raise ServiceAway(
+            f"stream {run.stream.stream}: others have deleted typed tables since they were looked"
+            " at; nothing was decoded, run again: everything that is landed is decoded anew"
+        )
     ids = tuple(str(table.seen.table_id) for table in there)
     types = tuple(table.name for table in there if table.name not in ("", QUARANTINE))
     if (ids, types) != (state.decoding.table_ids, state.decoding.types):
