@@ -142,7 +142,7 @@ KINDS = {
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        *(("n", text) for text in ("", " 7", "+7", "7.0", "7e0", "0x7", "-0x7", "1_0", "7\0")),
+        *(("n", text) for text in ("", " 7", "+7", "7.0", "7e0", "1_0", "7\0")),
         *(("n", text) for text in ("\u0667", "9" * 20, "9" * 5000)),
         *(("at", text) for text in ("2026-01-31", "2026-01-31T00:00:00", "yesterday", "0")),
         *(("here", text) for text in ("2026-01-31T00:00:00Z", "31.01.2026")),
@@ -151,7 +151,7 @@ KINDS = {
     ],
 )
 def test_a_text_that_is_no_value_of_its_column_is_refused(tmp_path, name, text):
-    """With how such a value is written; 0x7 would be another row's 7."""
+    """With how such a value is written."""
     kind, allowed = KINDS[name]
     write_deltalake(str(tmp_path), pa.table({name: pa.array([None], kind)}))
     table = TargetTable(str(tmp_path), {})
@@ -167,5 +167,5 @@ def test_a_text_that_is_no_value_of_its_column_is_refused(tmp_path, name, text):
 
 def test_one_number_has_several_spellings(tmp_path):
     write_deltalake(str(tmp_path), pa.table({"n": [0, 7]}))
-    keys = [{"n": text} for text in ("7", "007", "-0")]
-    assert [k["n"] for k in TargetTable(str(tmp_path), {}).spelled(keys)] == ["7", "7", "0"]
+    keys = [{"n": text} for text in ("7", "007", "0x7", "-0")]
+    assert [k["n"] for k in TargetTable(str(tmp_path), {}).spelled(keys)] == ["7", "7", "7", "0"]

@@ -6,7 +6,6 @@ are read, a file at a time.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
@@ -239,14 +238,9 @@ def _value(kind: pa.DataType, name: str, text: str | None) -> pa.Scalar:
     try:
         if pa.types.is_binary(kind):
             return pa.scalar(bytes.fromhex(text), kind)
-        if pa.types.is_integer(kind) and _DIGITS.fullmatch(text) is None:
-            raise ValueError("Arrow takes 0x10 for 16")
         return pa.scalar(text).cast(kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
         raise BadInput(f"{name}: got {shown(text)}; allowed: {_as_written(kind)}") from error
-
-
-_DIGITS = re.compile("-?[0-9]+")
 
 
 def _as_written(kind: pa.DataType) -> str:
