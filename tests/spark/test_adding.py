@@ -82,7 +82,7 @@ def test_a_column_of_others_is_kept(stream, harness, spark):
     state = open_ledger(stream).read()
     (first, *_) = [r for r in state.head.positions if r.partition == 0]
     gone = CoordinateRange(first.topic, first.topic_id, 0, 0, 0, SENT)
-    table.commit(TableChange("l", "p", "r", 10**6, (gone,)), (), version)
+    table.commit(TableChange(state.control.ledger_id, "p", "r", 10**6, (gone,)), (), version)
     left = table_rows(stream, "partition", "offset", "note")
     assert left == [(0, n, f"n{n}") for n in range(SENT, SENT + 10)] + sorted(
         ((1, n, f"n{n}") for n in range(SENT)), key=repr
