@@ -11,8 +11,14 @@ MUTANTS = (
     Mutant("bytes prove nothing", "    if asked.by_bytes:\n", "    if True:\n", STEPS),
     Mutant(
         "a raw key proves nothing of a record with a value, where columns are made of others",
-        "        claimed = _bare(tables, rows, state.head)\n",
-        "        pass\n",
+        "        claimed = {place for place in bare if others[place] not in living}\n",
+        "",
+        STEPS,
+    ),
+    Mutant(
+        "a tombstone stays with what waits in quarantine",
+        "for place in bare if others[place] not in living}",
+        "for place in bare}",
         STEPS,
     ),
     Mutant(

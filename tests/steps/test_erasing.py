@@ -294,6 +294,20 @@ def test_a_raw_key_proves_nothing_of_a_record_that_was_never_read(typed):
     assert typed.offsets() == [3, 6, 8]
 
 
+@pytest.mark.parametrize(("garbled", "left"), [(set(), []), ({5}, [4, 13])])
+def test_a_tombstone_stays_with_records_of_its_raw_key_that_stay(memory, garbled, left):
+    """It is the end of what waits in quarantine: decoded later, that would live."""
+    memory.configure(decode={**DECODE, "tombstones": "drop"})
+    memory.decode = memory.stream.decode
+    memory.spark.garbled |= garbled  # of the raw key 2, as the tombstone 14
+    memory.send(20)
+    memory.run("lands")
+    run = memory.open("erase")
+    erase(run, tables_of(run), EraseRequest(EVERY, "asked", "ann", most=1.0))
+    assert memory.offsets() == left
+    assert memory.is_clean()
+
+
 def test_later_records_are_not_refused_by_a_key_that_somebody_else_has(typed):
     """Also where that one's record was never read: it stays, and its later ones come."""
     run = typed.open("erase")

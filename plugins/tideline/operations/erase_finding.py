@@ -363,7 +363,10 @@ def _told_by_raw_keys(
     if not {name for key in asked.keys for name in key} <= {*key_of(state)}:
         # the columns are not made of it: only what has nothing but this key is told by it
         rows = _raw_at(tables, ranges_of(claimed, state.head), "value")
-        claimed = _bare(tables, rows, state.head)
+        bare = _bare(tables, rows, state.head)
+        # a tombstone is the end of what waits in quarantine: redriven without it, that would live
+        living = {others[place] for place in claimed - bare}
+        claimed = {place for place in bare if others[place] not in living}
     stay = {key for place, key in others.items() if place not in claimed}
     return {place: others[place] for place in claimed}, shared | stay
 
