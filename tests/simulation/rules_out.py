@@ -330,8 +330,8 @@ ERASED: dict[str, tuple[Mutant, ...]] = {
     "erased-former": (
         Mutant(
             "a table at a former address is erased from",
-            "t.observe().exists), *former)",
-            "t.observe().exists),)",
+            "    return (*found, *former)\n",
+            "    return (*found,)\n",
             "",
         ),
     ),
