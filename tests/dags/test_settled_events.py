@@ -12,8 +12,10 @@ from tests.worlds.memory import Memory
 from tideline.airflow import decode_operators, fleet_dags, fold_operators, telemetry
 from tideline.airflow.forms import asset_of, decoded_assets
 from tideline.airflow.step_operators import SparkStep
-from tideline.fleet.batch import StreamRun
+from tideline.fleet import batch
+from tideline.fleet.batch import Batch, StreamRun
 from tideline.model import metrics
+from tideline.model.request import RunRequest
 from tideline.pipeline.run_batch import decode_batch, land_batch, run_batch
 
 
@@ -118,3 +120,22 @@ def test_a_run_outside_of_airflow_and_a_shard_of_a_fleet_know_it(world, monkeypa
     again = world.open("dies")
     run_batch(again)
     assert not again.settled  # its own, which it tells itself
+
+
+def test_a_shard_s_retry_of_a_run_that_a_rewind_has_undone_decodes_it(world, monkeypatch):
+    """Cleared after the rewind it has landed again, and died: its decoding of before is no more."""
+    world.run("one")
+    world.send(10)
+    world.run("two")
+    world.rewind("one")
+    land_batch(world.open("two"))
+
+    @contextmanager
+    def open_run(stream, run_id, request, spark):
+        yield world.open(run_id)
+
+    monkeypatch.setattr(batch, "open_run", open_run)
+    (found,) = Batch("two", RunRequest(), threads=1, only_left=True).run([world.stream])
+    assert (found.state, found.decoded.decoded) == ("closed_before", 10)
+    assert world.ledger().read().decoding.coverage == world.ledger().read().head.coverage
+    assert len(world.decoded.rows()) == 20

@@ -21,7 +21,6 @@ from tideline.landing.context import RunContext, hold_lane
 from tideline.ledger.move import move_ledger
 from tideline.model.current import Floor, FoldRequest
 from tideline.model.incident import Decision
-from tideline.model.maintenance import TableRole, role_of
 from tideline.model.request import RequestedRange, RunRequest, Window
 from tideline.operations.erase_finding import AskedKeys
 from tideline.operations.erasing import EraseRequest, finish_erasures
@@ -40,7 +39,7 @@ from tideline.pipeline.steps import (
     verify_ranges,
 )
 from tideline.stream.decode_section import EventType
-from tideline.table.table_port import MaintainedTablePort, TablePort
+from tideline.table.table_port import MaintainedTablePort
 
 STEPS: tuple[Callable[..., object], ...] = (
     plan_offset_ranges,
@@ -384,13 +383,7 @@ def finish_erasing(world: World) -> None:
 
 def tables_of(run: RunContext) -> Tables:
     """All tables of a run."""
-    found: dict[TableRole, TablePort] = {"raw": run.table}
-    if run.typed is not None:
-        found |= {role_of(name): table for name, table in run.typed.by_type.items()}
-        found["quarantine"] = run.typed.quarantine
-    if run.current is not None:
-        found["current"] = run.current
-    return cast(Tables, found)
+    return cast(Tables, run.tables)
 
 
 def look(world: World) -> None:

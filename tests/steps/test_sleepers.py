@@ -4,7 +4,7 @@ import pytest
 
 from tests.simulation.run_events import pass_time
 from tests.simulation.table_events import drop_typed, leave, move_away, move_back, occupy
-from tests.worlds.memory import one_range
+from tests.worlds.memory import one_range, stands_at, wakes
 from tideline.errors import ServiceAway, StreamBusy, TidelineError
 from tideline.folding.current_checking import check_current
 from tideline.model.request import RunRequest, read_form
@@ -14,11 +14,7 @@ from tideline.pipeline.run_batch import run_batch
 def standing(memory, run_id, place, **form):
     """A process of a run that stands still at a boundary; its leases are good."""
     request = read_form(form, memory.clock.now()) if form else RunRequest()
-    sleeper = memory.start(run_id, lambda p: run_batch(memory.context(p, run_id, request)))
-    while f"@{place}" not in sleeper.trace:
-        sleeper.go_on(1)
-        assert not sleeper.is_over, f"{run_id} never came to {place}: {sleeper.trace}"
-    return sleeper
+    return stands_at(memory, run_id, place, lambda p: run_batch(memory.context(p, run_id, request)))
 
 
 def asleep(memory, run_id, place, **form):
@@ -26,13 +22,6 @@ def asleep(memory, run_id, place, **form):
     sleeper = standing(memory, run_id, place, **form)
     pass_time(memory, 100, stopped=-1)
     return sleeper
-
-
-def wakes(sleeper):
-    """What it ends with."""
-    sleeper.go_on()
-    assert sleeper.crash is None, repr(sleeper.crash)
-    return sleeper.error
 
 
 def test_a_run_id_has_one_plan_though_its_retry_closed_it(memory):

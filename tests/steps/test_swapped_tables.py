@@ -6,6 +6,7 @@ import pytest
 
 from tests.simulation.run_events import tables_of
 from tests.simulation.table import Version, key_of
+from tests.worlds.memory import stands_at, wakes
 from tideline.errors import Halted
 from tideline.model.request import RunRequest
 from tideline.operations.erase_finding import AskedKeys
@@ -31,15 +32,6 @@ def folded(memory):
     return memory
 
 
-def asleep_at(memory, place, work, times=1):
-    """A process that stands still where it has come to a boundary for the n-th time."""
-    process = memory.start("sleeps", work)
-    while process.trace.count(place) < times:
-        process.go_on(1)
-        assert not process.is_over, f"it never came to {place}: {process.trace}"
-    return process
-
-
 def swapped(table):
     """Another stream's table takes the place: of as many versions, with rows at the same places."""
     before = [Version({}, "CREATE TABLE")] * (len(table.versions) - 1)
@@ -51,12 +43,6 @@ def swapped(table):
 
 def is_untouched(table, theirs):
     return (table.versions, [*table.files], table.log_start) == (theirs, ["theirs/1.parquet"], 0)
-
-
-def wakes(process):
-    process.go_on()
-    assert process.crash is None, repr(process.crash)
-    return process.error
 
 
 def doubted(folded):
@@ -85,7 +71,7 @@ def merged(folded):
 @pytest.mark.parametrize("begun", [doubted, rewound, merged], ids=lambda begun: begun.__name__)
 def test_no_row_is_taken_out_of_a_raw_table_of_another_stream(folded, begun):
     """R13: a removal does not ask what others did; whose table it writes to, it does."""
-    process = asleep_at(folded, "@table:committing", begun(folded))
+    process = stands_at(folded, "sleeps", "table:committing", begun(folded))
     theirs = swapped(folded.table)
     assert isinstance(wakes(process), Halted)
     assert is_untouched(folded.table, theirs)
@@ -94,7 +80,7 @@ def test_no_row_is_taken_out_of_a_raw_table_of_another_stream(folded, begun):
 @pytest.mark.parametrize(("name", "times"), [("decoded", 2), ("quarantine", 3)])
 def test_no_row_is_taken_out_of_a_typed_table_of_another_stream(folded, name, times):
     """Two streams may decode the same topic: their rows are at the same coordinates."""
-    process = asleep_at(folded, "@table:committing", rewound(folded), times)
+    process = stands_at(folded, "sleeps", "table:committing", rewound(folded), times)
     table = getattr(folded, name)
     theirs = swapped(table)
     assert isinstance(wakes(process), Halted)
@@ -110,7 +96,7 @@ def maintained(folded, name):
 @pytest.mark.parametrize("name", ["raw", "decoded", "current"])
 def test_no_file_of_another_stream_is_deleted(folded, name):
     """R5: it may be of an attempt that is about to commit; a time of one's own says nothing."""
-    process = asleep_at(folded, "@maintain:vacuuming", maintained(folded, name))
+    process = stands_at(folded, "sleeps", "maintain:vacuuming", maintained(folded, name))
     table = {"raw": folded.table}.get(name) or getattr(folded, name)
     theirs = swapped(table)
     assert isinstance(wakes(process), Halted)

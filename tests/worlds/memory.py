@@ -249,6 +249,22 @@ class Memory(World):
         return audit.clean and not findings
 
 
+def stands_at(world, name, place, work, times=1):
+    """A process that stands still where it has come to a boundary for the n-th time."""
+    process = world.start(name, work)
+    while process.trace.count(f"@{place}") < times:
+        process.go_on(1)
+        assert not process.is_over, f"{name} never came to {place}: {process.trace}"
+    return process
+
+
+def wakes(process):
+    """What a process that stood still ends with."""
+    process.go_on()
+    assert process.crash is None, repr(process.crash)
+    return process.error
+
+
 def hours(world, start, end):
     """A form that asks for a window."""
     at = (world.noon + n * HOUR for n in (start, end))

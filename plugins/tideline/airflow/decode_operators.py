@@ -9,7 +9,7 @@ from airflow.sdk import Asset, AssetAlias
 from airflow.sdk.exceptions import AirflowSkipException
 
 from tideline.airflow.step_operators import PublishingOperator, SparkStep, airflow_run
-from tideline.airflow.telemetry import publish_decoded, publish_settled
+from tideline.airflow.telemetry import publish_decoded
 from tideline.contract.events import DecodeCommits, build_decoded_event
 from tideline.decoding.decode_steps import decode_rows, verify_decoded
 from tideline.model.decoding import DecodeRecord
@@ -35,9 +35,9 @@ class DecodeRows(SparkStep):
         """Decode; skipped where there is nothing to decode."""
         with self.run_with_spark(context) as run:
             record = decode_rows(run)
-            publish_settled(run, run.ledger.read())
         settled = [each for each in run.settled if isinstance(each, DecodeRecord)]
         for each in settled:
+            publish_decoded(self.stream.stream, each)
             for name, alias in self.aliases.items():
                 event = build_decoded_event(each, name).data()
                 context["outlet_events"][alias].add(self.assets[name], extra=event)

@@ -8,7 +8,7 @@ from airflow.sdk import Asset, AssetAlias
 from airflow.sdk.exceptions import AirflowSkipException
 
 from tideline.airflow.step_operators import PublishingOperator, SparkStep, airflow_run
-from tideline.airflow.telemetry import publish_folded, publish_settled
+from tideline.airflow.telemetry import publish_folded
 from tideline.contract.events import FoldCommit, build_folded_event
 from tideline.folding.fold_steps import fold_changes, verify_current
 from tideline.model.current import FoldRecord
@@ -33,12 +33,12 @@ class FoldChanges(SparkStep):
         """Fold; skipped where there is nothing to fold, or not yet."""
         with self.run_with_spark(context) as run:
             record = fold_changes(run)
-            state = run.ledger.read()
-            publish_settled(run, state)
-        settled = [each for each in run.settled if isinstance(each, FoldRecord)]
-        for each in settled:
-            event = build_folded_event(each, state.folding).data()
-            context["outlet_events"][self.alias].add(self.asset, extra=event)
+            settled = [each for each in run.settled if isinstance(each, FoldRecord)]
+            for each in settled:  # one at most
+                folding = run.ledger.read().folding
+                publish_folded(self.stream.stream, each, folding)
+                event = build_folded_event(each, folding).data()
+                context["outlet_events"][self.alias].add(self.asset, extra=event)
         newest = record or next(reversed(settled), None)
         if newest is None:
             raise AirflowSkipException("nothing to fold, or not yet")

@@ -24,6 +24,7 @@ from tideline.airflow.telemetry import publish
 from tideline.errors import TidelineError
 from tideline.kafka.kafka_cluster import KafkaCluster
 from tideline.kafka.kafka_settings import kafka_settings
+from tideline.landing.halting import triage_for
 from tideline.ledger.ledger import Ledger
 from tideline.ledger.state import LedgerState
 from tideline.model import metrics
@@ -31,7 +32,7 @@ from tideline.model.fleet import update_topics
 from tideline.model.incident import Incident
 from tideline.model.observation import Ends
 from tideline.model.offsets import TopicPartition
-from tideline.rules.incidents import blocked_by, triage
+from tideline.rules.incidents import blocked_by
 from tideline.rules.lag import (
     MOST_WAIT,
     AskedRun,
@@ -43,7 +44,6 @@ from tideline.rules.lag import (
     positions_of,
     reason,
 )
-from tideline.rules.positions import is_set_aside
 from tideline.stream.contents import FleetContents, known_topics, with_topics
 from tideline.stream.files import StreamFile, taken_names
 from tideline.stream.folder import StreamsFolder
@@ -333,15 +333,7 @@ def _undecided(stream: Stream, incidents: Iterable[Incident]) -> tuple[Incident,
 
     What is about a topic that the file does not mean any more keeps nobody.
     """
-    known = tuple(incidents)
-    found = triage(
-        known,
-        policies=stream.on_reset.model_dump(),
-        proceed=False,
-        run_id="",
-        now=datetime.now(UTC),
-        set_aside=frozenset(i.incident_id for i in known if is_set_aside(i, stream.kafka)),
-    )
+    found = triage_for(stream, incidents, proceed=False)
     return (*found.halting, *found.asking)
 
 

@@ -230,17 +230,8 @@ def publish_run(run: RunContext, record: RunRecord | None) -> None:
         _publish_success(stream, record)
     elif record.status == "done" and record.table_commit is not None:
         publish_landed(stream, record)
-    publish_settled(run, state)
-    if run.decoded is not None:
-        publish_decoded(stream, run.decoded)
-    if run.folded is not None:
-        publish_folded(stream, run.folded, state.folding)
-
-
-def publish_settled(run: RunContext, state: LedgerState) -> None:
-    """Publish what came of plans of other runs that a run has finished."""
-    for record in run.settled:
-        if isinstance(record, DecodeRecord):
-            publish_decoded(run.stream.stream, record)
-        else:
-            publish_folded(run.stream.stream, record, state.folding)
+    for each in (*run.settled, run.decoded, run.folded):  # also what others had begun
+        if isinstance(each, DecodeRecord):
+            publish_decoded(stream, each)
+        elif each is not None:
+            publish_folded(stream, each, state.folding)

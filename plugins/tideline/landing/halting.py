@@ -24,6 +24,7 @@ from tideline.rules.incidents import (
     triage,
 )
 from tideline.rules.positions import is_set_aside
+from tideline.stream.stream import Stream
 
 _SHOWN = 20
 
@@ -67,16 +68,38 @@ def relevant_incidents(
 
 def triage_incidents(run: RunContext, incidents: Iterable[Incident]) -> Triage:
     """What incidents mean for this run, by decisions, policies and the topics that it follows."""
+    proceed = run.stream.on_incident == "proceed"
+    return triage_for(
+        run.stream, incidents, proceed=proceed, run_id=run.run_id, can_ask=run.can_ask
+    )
+
+
+def triage_for(
+    stream: Stream,
+    incidents: Iterable[Incident],
+    *,
+    proceed: bool,
+    run_id: str = "",
+    can_ask: bool = False,
+) -> Triage:
+    """What incidents mean for a run of now, by decisions, policies and the topics of the file.
+
+    Args:
+        stream: Whose.
+        incidents: Of its ledger.
+        proceed: Whether the run goes on beside what nobody has decided.
+        run_id: The run's; empty for one that is not there yet.
+        can_ask: Whether somebody can be asked in a form.
+    """
     known = tuple(incidents)
-    kafka = run.stream.kafka
     return triage(
         known,
-        policies=run.stream.on_reset.model_dump(),
-        proceed=run.stream.on_incident == "proceed",
-        run_id=run.run_id,
+        policies=stream.on_reset.model_dump(),
+        proceed=proceed,
+        run_id=run_id,
         now=now(),
-        can_ask=run.can_ask,
-        set_aside=frozenset(i.incident_id for i in known if is_set_aside(i, kafka)),
+        can_ask=can_ask,
+        set_aside=frozenset(i.incident_id for i in known if is_set_aside(i, stream.kafka)),
     )
 
 

@@ -53,10 +53,10 @@ def _name_tables(
     known = run.ledger.read().head.names
     there = {*verified, *(table.role for table in known)}
     asked = due_names(known, {r: facts for r, facts in wanted.items() if r in there}, now())
-    # one may be gone since it was named, or its address is new: it is named when it is verified
-    gone = {r for r in asked if r not in verified and not run.tables[r].observe().exists}
     if not asked:
         return
+    # one may be gone since it was named, or its address is new: it is named when it is verified
+    gone = {r for r in asked if r not in verified and not run.tables[r].observe().exists}
     stream, facts = run.stream.stream, {role: wanted[role] for role in asked if role not in gone}
     found = _looked(section.connection, connect, stream, facts) if facts else ()
     for table in found:
