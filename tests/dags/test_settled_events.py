@@ -122,7 +122,7 @@ def test_a_run_outside_of_airflow_and_a_shard_of_a_fleet_know_it(world, monkeypa
     assert not again.settled  # its own, which it tells itself
 
 
-def test_a_shard_s_retry_of_a_run_that_a_rewind_has_undone_decodes_it(world, monkeypatch):
+def test_a_shard_s_retry_of_a_run_that_a_rewind_has_undone_decodes_and_folds_it(world, monkeypatch):
     """Cleared after the rewind it has landed again, and died: its decoding of before is no more."""
     world.run("one")
     world.send(10)
@@ -137,5 +137,6 @@ def test_a_shard_s_retry_of_a_run_that_a_rewind_has_undone_decodes_it(world, mon
     monkeypatch.setattr(batch, "open_run", open_run)
     (found,) = Batch("two", RunRequest(), threads=1, only_left=True).run([world.stream])
     assert (found.state, found.decoded.decoded) == ("closed_before", 10)
-    assert world.ledger().read().decoding.coverage == world.ledger().read().head.coverage
-    assert len(world.decoded.rows()) == 20
+    state = world.ledger().read()
+    assert (state.decoding.coverage, len(world.decoded.rows())) == (state.head.coverage, 20)
+    assert state.folding.unfolded(state.decoding.coverage) == 0

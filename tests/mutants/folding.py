@@ -19,6 +19,12 @@ RESTORED = "tests/steps/test_restored_tables.py"
 ANY = f"{FOLD}::test_any_order_any_portions_again"
 MUTANTS = (
     Mutant(
+        "nothing is told again of a fold that a rewind has undone",
+        "    return None if folded.rest(record.plan.ranges) else record\n",
+        "    return record\n",
+        "tests/steps/test_rewind.py",
+    ),
+    Mutant(
         "a fold that nobody can make is not called nothing",
         "        if decoding.known_tables:\n",
         "        if False:\n",

@@ -12,6 +12,7 @@ from tideline import failpoints
 from tideline.cli import doctor
 from tideline.decoding.decode_steps import decode_rows, verify_decoded
 from tideline.errors import BadInput, Halted, ReplayUnavailable, ResetDetected, StreamBusy
+from tideline.folding.fold_steps import verify_current
 from tideline.landing.observing import observe_topics
 from tideline.model.offsets import TopicPartition
 from tideline.operations import rewind as rewinding
@@ -334,4 +335,21 @@ def test_a_verification_cleared_after_a_rewind_tells_of_no_rows(memory):
     assert decode_rows(memory.open("two")) is None
     memory.run("two")
     assert verify_decoded(memory.open("two")).decoded == 10
+    assert memory.is_clean()
+
+
+def test_a_fold_s_verification_cleared_after_a_rewind_tells_of_no_fold(memory):
+    """What it has folded is undone; its event would be the newest of the current table."""
+    current = {"key": ["k"], "deletes": {"tombstone": False}, "table": {"buckets": 2}}
+    memory.configure(decode={"value": {"format": "json"}}, current=current)
+    memory.decode, memory.folds = memory.stream.decode, memory.stream.current
+    for run_id in ("one", "two"):
+        memory.send(10)
+        memory.run(run_id)
+    assert verify_current(memory.open("two")).plan.run_id == "two"
+    memory.rewind("one")
+    assert verify_current(memory.open("one")).plan.run_id == "one"
+    assert verify_current(memory.open("two")) is None
+    memory.run("two")
+    assert verify_current(memory.open("two")).plan.run_id == "two"
     assert memory.is_clean()

@@ -272,10 +272,11 @@ class Batch:
     def _decode(self, stream: Stream, landed: StreamRun) -> StreamRun:
         # Imported here: most streams have no typed tables.
         from tideline.decoding.decode_steps import decoded_before
+        from tideline.folding.fold_steps import folded_before
 
         def decode(run: RunContext) -> StreamRun:
             run.decoded = decoded_before(run)
-            run.folded = run.ledger.find_fold(run.run_id) if run.current is not None else None
+            run.folded = folded_before(run) if run.current is not None else None
             if landed.state != "closed_before" or run.decoded is None:
                 decode_batch(run)
             if landed.state != "closed_before" or run.folded is None:

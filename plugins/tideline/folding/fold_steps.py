@@ -114,8 +114,21 @@ def _given_back(state: LedgerState) -> LedgerState:
     return replace(state, folding=freed)
 
 
+def folded_before(run: RunContext) -> FoldRecord | None:
+    """The run's closed fold; None where it has none, or some of it is to be folded once more.
+
+    A rewind may have undone it: what is told of it would be told of rows that go.
+    """
+    record = run.ledger.find_fold(run.run_id)
+    if record is None:
+        return None
+    state = run.ledger.read()
+    folded = (state.folding.coverage - state.folding.changed) & state.decoding.coverage
+    return None if folded.rest(record.plan.ranges) else record
+
+
 def verify_current(run: RunContext) -> FoldRecord | None:
-    """The run's closed fold; None where it had nothing to fold.
+    """The run's closed fold; None where it had nothing to fold, or not all of it stands.
 
     Raises:
         BadInput: The run's plan is open and not committed: only `verify_current` was cleared.
@@ -127,7 +140,7 @@ def verify_current(run: RunContext) -> FoldRecord | None:
     with run.ledger.lease("decoder"):
         record = run.ledger.read().folding.open
         if record is None or record.plan.run_id != run.run_id:
-            return run.ledger.find_fold(run.run_id)
+            return folded_before(run)
         if record.table_version is None:
             raise BadInput(
                 f"plan {record.plan.plan_id} is not committed: clear fold_changes and what follows,"
